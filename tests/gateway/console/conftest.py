@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import grpc
 import pytest
 
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.security.tokens import hash_token
+from ordo.service_api import ordo_pb2 as pb
 from tests.cluster.integration.conftest import BANK
 from tests.clusters import PATIENT, ready_cluster
-from tests.gateway.conftest import GatewayProcess
+from tests.gateway.conftest import GatewayProcess, sequencer_of
 from tests.patience import patient
 
 OPERATOR, TRADER, PROGRAM = "o" * 40, "t" * 40, "p" * 40
@@ -28,6 +31,18 @@ DECODER = "tests.gateway.console.conftest:decode"
 def decode(payload: bytes) -> Any:
     """What the consoles of these tests show of a payload."""
     return {"amount": json.loads(payload)["add"]}
+
+
+def submit(gateway: GatewayProcess, count: int) -> None:
+    """So many requests of a new identity."""
+    identity = os.urandom(16)
+    with grpc.insecure_channel(gateway.address) as channel:
+        for number in range(1, count + 1):
+            request = pb.SubmitRequest(
+                identity=identity, number=number, confirmed=number - 1, payload=b'{"add": %d}' % number
+            )
+            metadata = [("authorization", f"Bearer {TRADER}")]
+            sequencer_of(channel).Submit(request, metadata=metadata, timeout=patient(20))
 
 
 class Reply(NamedTuple):

@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
 from ordo.gateway.console.connections import Connections
 from ordo.gateway.doors.descriptors import CALLER_CONNECTIONS_MAX, CONSOLE_CONNECTIONS_MAX, share_out
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.open_files import raise_open_files
+from tests.gateway.console.served import served_behind
 from tests.patience import patient
 
 BEGUN = b"GET / HTTP/1.1\r\nHost: localhost\r\nX"
@@ -29,44 +29,26 @@ WRITERS: list[asyncio.StreamWriter] = []
 async def served(
     connections_max: int, handler: Callable[[web.Request], Awaitable[web.Response]] | None = None
 ) -> AsyncIterator[Connections]:
-    """A web server behind bounded connections with short timeouts, swept as the console sweeps them."""
-    open_ones: list[Connections] = []
-
-    @web.middleware
-    async def watch(request: web.Request, handler: Handler) -> web.StreamResponse:
-        open_ones[0].begin(request.protocol)
-        try:
-            return await handler(request)
-        finally:
-            open_ones[0].end(request.protocol)
+    """A web server behind bounded connections with short timeouts."""
 
     async def answer(_: web.Request) -> web.Response:
         return web.Response(text="ok")
 
-    async def sweep() -> None:
-        while True:
-            await asyncio.sleep(SHORT_S / 4)
-            open_ones[0].close_silent()
+    def add_routes(app: web.Application) -> None:
+        app.router.add_get("/", handler or answer)
 
-    app = web.Application(middlewares=[watch])
-    app.router.add_get("/", handler or answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    assert runner.server is not None
-    listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-    open_ones.append(
-        Connections(listener, runner.server, connections_max, header_timeout_s=SHORT_S, idle_timeout_s=SHORT_S)
-    )
-    open_ones[0].start(None)
-    sweeper = asyncio.create_task(sweep())
-    try:
-        yield open_ones[0]
-    finally:
-        while WRITERS:
-            WRITERS.pop().close()
-        sweeper.cancel()
-        open_ones[0].stop()
-        await runner.cleanup()
+    async with served_behind(
+        add_routes,
+        connections_max,
+        sweep_interval_s=SHORT_S / 4,
+        header_timeout_s=SHORT_S,
+        idle_timeout_s=SHORT_S,
+    ) as connections:
+        try:
+            yield connections
+        finally:
+            while WRITERS:
+                WRITERS.pop().close()
 
 
 async def nobody_left(connections: Connections) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import os
 import socket
 from contextlib import closing, suppress
 from pathlib import Path
@@ -21,13 +20,12 @@ from ordo.consumers.consumer import Consumer
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.open_files import raise_open_files
-from ordo.service_api import ordo_pb2 as pb
 from ordo.transport.client.client_transport import ClientTransport
 from tests.cluster.integration.agreement import await_that, await_value, counter_of
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster
-from tests.gateway.conftest import GatewayProcess, StartGateway, sequencer_of
-from tests.gateway.console.conftest import PROGRAM, TRADER, Browser, console_of
+from tests.gateway.conftest import GatewayProcess, StartGateway
+from tests.gateway.console.conftest import PROGRAM, TRADER, Browser, console_of, submit
 from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -151,18 +149,6 @@ def test_orders_are_carried_out(browser: Browser, guarded: LocalCluster) -> None
         assert browser.ask("/api/orders", {"order": name, "confirmed": True}).status == 200
     lines = [str(one["text"]) for one in guarded.log_events(target, "cluster.order")]
     assert lines == ["operator 'root' at 127.0.0.1: SUSPEND", "operator 'root' at 127.0.0.1: RESUME"]
-
-
-def submit(gateway: GatewayProcess, count: int) -> None:
-    """So many requests of one identity."""
-    identity = os.urandom(16)
-    with grpc.insecure_channel(gateway.address) as channel:
-        for number in range(1, count + 1):
-            request = pb.SubmitRequest(
-                identity=identity, number=number, confirmed=number - 1, payload=b'{"add": %d}' % number
-            )
-            metadata = [("authorization", f"Bearer {TRADER}")]
-            sequencer_of(channel).Submit(request, metadata=metadata, timeout=patient(20))
 
 
 def test_messages_are_shown_page_by_page_and_decoded(browser: Browser, gateway: GatewayProcess) -> None:

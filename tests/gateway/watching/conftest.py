@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 from collections.abc import Iterator
 from typing import Any
 
-import grpc
 import pytest
 
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.security.tokens import hash_token
-from ordo.service_api import ordo_pb2 as pb
 from tests.clusters import ready_cluster
-from tests.gateway.conftest import GatewayProcess, sequencer_of
-from tests.gateway.console.conftest import OPERATOR, TOKENS, TRADER
+from tests.gateway.conftest import GatewayProcess
+from tests.gateway.console.conftest import OPERATOR, TOKENS, TRADER, submit
 from tests.patience import patient
 
-__all__ = ["OPERATOR", "TRADER", "VIEWER"]
+__all__ = ["OPERATOR", "TRADER", "VIEWER", "submit"]
 PUBLISHER = "tests.gateway.publishing_bank:PublishingBank"
 VIEWER = "v" * 40
 VIEWS: dict[str, Any] = {"principal": "viewer", "hash": hash_token(VIEWER), "roles": ["topic:balances"]}
@@ -44,18 +41,6 @@ def gateway(publishing: LocalCluster, tmp_path_factory: pytest.TempPathFactory) 
     yield started
     if started.process.poll() is None:
         started.kill()
-
-
-def submit(gateway: GatewayProcess, count: int) -> None:
-    """So many requests of a new identity, each of which publishes one message."""
-    identity = os.urandom(16)
-    with grpc.insecure_channel(gateway.address) as channel:
-        for number in range(1, count + 1):
-            request = pb.SubmitRequest(
-                identity=identity, number=number, confirmed=number - 1, payload=b'{"add": %d}' % number
-            )
-            metadata = [("authorization", f"Bearer {TRADER}")]
-            sequencer_of(channel).Submit(request, metadata=metadata, timeout=patient(20))
 
 
 class Events:

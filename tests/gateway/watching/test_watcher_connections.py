@@ -11,14 +11,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from aiohttp import web
-from aiohttp.typedefs import Handler
 
 from ordo.gateway.console.connections import Connections
 from ordo.gateway.watching import channels, watchers
 from ordo.gateway.watching.pages import WatchPages
 from ordo.gateway.watching.watched_items import Polled, WatchedItem
 from ordo.gateway.watching.watchers import Ending, Watcher
+from tests.gateway.console.served import served_behind
 from tests.patience import patient
 
 TOKEN = "t" * 40
@@ -60,37 +59,12 @@ class AnyWatchers:
 
 @asynccontextmanager
 async def served(admitted: AnyWatchers, closing_timeout_s: float = CLOSING_TIMEOUT_S) -> AsyncIterator[Connections]:
-    """The pages of watchers behind bounded connections, swept as the console sweeps them."""
-    made: list[Connections] = []
-
-    @web.middleware
-    async def note(request: web.Request, handler: Handler) -> web.StreamResponse:
-        made[0].begin(request.protocol)
-        try:
-            return await handler(request)
-        finally:
-            made[0].end(request.protocol)
-
-    async def sweep() -> None:
-        while True:
-            await asyncio.sleep(0.05)
-            made[0].close_silent()
-
-    app = web.Application(middlewares=[note])
-    WatchPages(admitted, lambda _: None, {}).add_to(app)  # type: ignore[arg-type]
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
-    await runner.setup()
-    assert runner.server is not None
-    listener = socket.create_server(("127.0.0.1", 0))
-    made.append(Connections(listener, runner.server, 8, idle_timeout_s=3_600, closing_timeout_s=closing_timeout_s))
-    made[0].start(None)
-    sweeper = asyncio.create_task(sweep())
-    try:
-        yield made[0]
-    finally:
-        sweeper.cancel()
-        made[0].stop()
-        await runner.cleanup()
+    """The pages of watchers behind bounded connections."""
+    pages = WatchPages(admitted, lambda _: None, {})  # type: ignore[arg-type]
+    options = {"handler_cancellation": True, "shutdown_timeout": 0.1}
+    timeouts = {"idle_timeout_s": 3_600, "closing_timeout_s": closing_timeout_s}
+    async with served_behind(pages.add_to, 8, sweep_interval_s=0.05, runner_options=options, **timeouts) as connections:
+        yield connections
 
 
 async def connect(connections: Connections, head: bytes) -> socket.socket:
