@@ -165,10 +165,7 @@ class SharedMember(ConsumerMember[Delivery]):
         return True
 
     def give_back(self, delivery: Delivered, delay_ms: int = 0) -> bool:
-        """Give a message back, to be handed out again to any member after a delay. Return False as `acknowledge` does.
-
-        False as `acknowledge`.
-        """
+        """Give a message back: it is handed out again to any member after a delay. Return False as `acknowledge`."""
         if not 0 <= delay_ms <= DELAY_MS_MAX:
             raise ConfigurationError(f"delay_ms={delay_ms}: allowed is 0 to {DELAY_MS_MAX}, a day")
         return self._finish(delivery, Row(RowKind.GIVEN_BACK, delivery.position, 0, delay_ms))

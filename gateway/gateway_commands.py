@@ -20,7 +20,7 @@ from ordo.gateway.doors.options import (
     TokenFile,
     TrustedFile,
     common_options,
-    run_door,
+    run_program,
     split,
 )
 
@@ -100,4 +100,4 @@ def gateway(
         console_names=console_name or (),
         decoder=decoder,
     )
-    run_door("ordo.gateway.server", "gateway", settings)
+    run_program("ordo.gateway.server", "gateway", settings)

@@ -110,6 +110,7 @@ ELSEWHERE = {
     ),
     "gateway": Elsewhere("ordo.gateway.gateway_commands:gateway", "Serve gRPC in front of a cluster."),
     "kafka": Elsewhere("ordo.gateway.kafka.kafka_commands:kafka", "Serve Kafka's protocol in front of a cluster."),
+    "webhook": Elsewhere("ordo.gateway.webhooks.webhook_commands:webhook", "Post each message of the log to a URL."),
     "lake": Elsewhere("ordo.pipeline.lake.lake_commands:lake_app", "The log in Delta and Iceberg tables, as it grows."),
     "deploy": Elsewhere("ordo.deploy_commands:deploy_app", "Run clusters in containers."),
     "backup": Elsewhere("ordo.backup.backup_commands:backup_app", "Keep a copy of a cluster on another machine."),

@@ -76,6 +76,7 @@ ROOMS: dict[str, str] = {
     "gateway/callers": "who calls the gateway, with which bounds",
     "gateway/services": "the calls of the gRPC services",
     "gateway/watching": "topics and the log for browsers: server-sent events and WebSocket",
+    "gateway/webhooks": "messages of the log as HTTP POSTs: `ordo webhook`",
     "gateway/console": "the web console",
     "gateway/kafka/service": "the service `ordo:Topics`: produced records, each once, and offsets of groups",
     "gateway/kafka/wire": "requests, responses and batches of Kafka's protocol as bytes",

@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Coroutine
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import Annotated, Protocol, TypedDict
 
 import typer
 
 from ordo.cluster.client.settings import ClientSettings
-from ordo.gateway.doors.settings import DoorSettings, check_address
+from ordo.gateway.doors.settings import check_address
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.reporting.logging import configure_program
 from ordo.runtime.security.credentials import credentials_from_file
@@ -86,10 +86,17 @@ def client_settings(
     return settings
 
 
-def run_door(module: str, extra: str, settings: DoorSettings) -> None:
+class ProgramSettings(Protocol):
+    """The settings of a program that has sessions with a cluster."""
+
+    @property
+    def client(self) -> ClientSettings: ...
+
+
+def run_program(module: str, extra: str, settings: ProgramSettings) -> None:
     """Run `module.run(settings)`. Raises ConfigurationError where the packages of the extra are missing."""
     try:
-        run: Callable[[DoorSettings], Coroutine[None, None, None]] = import_module(module).run
+        run: Callable[[ProgramSettings], Coroutine[None, None, None]] = import_module(module).run
     except ModuleNotFoundError as error:
         raise ConfigurationError(f"{error.name} is not installed: pip install 'ordo-sequencer[{extra}]'") from error
     configure_program()

@@ -19,7 +19,7 @@ from ordo.gateway.doors.options import (
     TokenFile,
     TrustedFile,
     common_options,
-    run_door,
+    run_program,
 )
 from ordo.gateway.kafka.settings import KafkaSettings
 
@@ -64,4 +64,4 @@ def kafka(
         sessions_max=sessions_max,
         timeout_s=timeout,
     )
-    run_door("ordo.gateway.kafka.server", "kafka", settings)
+    run_program("ordo.gateway.kafka.server", "kafka", settings)

@@ -157,7 +157,7 @@ class LogItems(_ItemsBeforeFailure):
         if entry.sequence < self._next:
             raise ClusterError(f"message {entry.sequence} came where {self._next} was expected: go on from that")
         self._next = entry.sequence + 1
-        return _item_of_log(entry)
+        return item_of_log(entry)
 
     def keep_alive(self) -> None:
         self._reader.keep_alive()
@@ -170,7 +170,7 @@ def _item_of_topic(message: FeedMessage) -> WatchedItem:
     return _item(message.sequence, message.position, message.timestamp, message.payload)
 
 
-def _item_of_log(entry: LogEntry) -> WatchedItem:
+def item_of_log(entry: LogEntry) -> WatchedItem:
     more = {"kind": entry.kind.value, "session": str(entry.session_id)}
     return _item(entry.sequence, entry.position, entry.timestamp, entry.payload, **more)
 

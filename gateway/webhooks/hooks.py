@@ -1,0 +1,188 @@
+"""Hooks: one that sends messages in the order of the log, and one that has many posts under way."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import Sequence
+from typing import Protocol
+
+from ordo.consumers.async_consumer import AsyncConsumer, AsyncSharedConsumer
+from ordo.consumers.shared_member import Delivery
+from ordo.follow.entries import LogEntry
+from ordo.gateway.webhooks.posts import Outcome, Post, Receiver, pause_s
+from ordo.gateway.webhooks.settings import WebhookSettings
+from ordo.runtime.garbage import settle_collector
+from ordo.runtime.reporting.logging import get_logger
+
+TAKEN_MAX = 64
+
+
+class Sender(Protocol):
+    """What tries to send a post: a Receiver."""
+
+    async def send(self, post: Post) -> Outcome:
+        """Try once."""
+
+
+class Source(Protocol):
+    """What hands out messages in the order of the log: an AsyncConsumer."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def is_paused(self) -> bool: ...
+
+    def take(self, limit: int) -> list[LogEntry]: ...
+
+    async def await_change(self) -> None: ...
+
+    def begin_commit(self, position: int | None = None) -> object: ...
+
+
+class OrderedHook:
+    """Sends one message after the other; the next one only when the last was taken."""
+
+    def __init__(self, settings: WebhookSettings, source: Source, receiver: Sender, stopped: asyncio.Event) -> None:
+        self._settings = settings
+        self._source = source
+        self._receiver = receiver
+        self._stopped = stopped
+        self._log = get_logger(hook=settings.name)
+
+    async def run(self) -> None:
+        """Send until `stopped`. Raises ReceiverGoneError, and OrdoError when the consumer cannot go on."""
+        while not self._stopped.is_set():
+            epoch = self._source.epoch
+            entries = self._source.take(TAKEN_MAX)
+            for entry in entries:
+                if not await self._deliver(entry, epoch):
+                    break  # what is left of them is handed out again, here or to another member
+            if not entries:
+                await self._source.await_change()
+
+    async def _deliver(self, entry: LogEntry, epoch: int) -> bool:
+        """Send a message until it is taken. Return False when it is not this member's any more, or the hook ends."""
+        post = Post.of(entry, self._settings.body, self._settings.content_type)
+        failures = 0
+        while await self._may_send(epoch):
+            outcome = await self._receiver.send(post)
+            if self._source.epoch != epoch:
+                return False
+            if outcome.is_taken:
+                self._source.begin_commit(entry.position)
+                if failures:
+                    self._log.info("webhook.recovered", id=post.id, position=post.position, tries=failures + 1)
+                return True
+            failures += 1
+            await self._rest(post, failures, outcome)
+        return False
+
+    async def _may_send(self, epoch: int) -> bool:
+        """Wait while an operator has paused the consumer; return whether the message is still to be sent from here."""
+        while not self._stopped.is_set() and self._source.epoch == epoch:
+            if not self._source.is_paused:
+                return True
+            await self._source.await_change()
+        return False
+
+    async def _rest(self, post: Post, failures: int, outcome: Outcome) -> None:
+        settings = self._settings
+        rest_s = pause_s(failures, outcome, settings.retry_min_s, settings.retry_max_s, random.random())
+        told = {"id": post.id, "position": post.position, "tries": failures, "again_in_s": round(rest_s, 1)}
+        self._log.warning("webhook.retry", reason=outcome.reason, **told)
+        try:
+            await asyncio.wait_for(self._stopped.wait(), rest_s)
+        except TimeoutError:
+            return
+
+
+class SharedSource(Protocol):
+    """What hands out messages to be acknowledged one by one: an AsyncSharedConsumer."""
+
+    def take(self, limit: int) -> Sequence[Delivery]: ...
+
+    async def await_change(self) -> None: ...
+
+    def ack(self, delivery: Delivery) -> bool: ...
+
+    def nack(self, delivery: Delivery, *, delay_s: float = 0.0) -> bool: ...
+
+
+class ParallelHook:
+    """Has many posts under way, in no order; the cluster counts the tries and hands out again what was not taken."""
+
+    def __init__(
+        self, settings: WebhookSettings, source: SharedSource, receiver: Sender, stopped: asyncio.Event
+    ) -> None:
+        self._settings = settings
+        self._source = source
+        self._receiver = receiver
+        self._stopped = stopped
+        self._log = get_logger(hook=settings.name)
+
+    async def run(self) -> None:
+        """Send until `stopped`. Raises ReceiverGoneError, and OrdoError when the consumer cannot go on."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                while not self._stopped.is_set():
+                    deliveries = self._source.take(TAKEN_MAX)
+                    for delivery in deliveries:
+                        group.create_task(self._try(delivery))
+                    if not deliveries:
+                        await self._source.await_change()
+        except ExceptionGroup as failures:  # one line for each way to fail is enough
+            raise failures.exceptions[0] from None
+
+    async def _try(self, delivery: Delivery) -> None:
+        settings = self._settings
+        post = Post.of(delivery.entry, settings.body, settings.content_type)
+        outcome = await self._receiver.send(post)
+        if outcome.is_taken:
+            self._source.ack(delivery)
+            return
+        told = {"id": post.id, "position": post.position, "tries": delivery.tries, "reason": outcome.reason}
+        if delivery.tries >= settings.tries_max:
+            self._log.error("webhook.given_up", **told)
+        else:
+            self._log.warning("webhook.retry", **told)
+        rest_s = pause_s(delivery.tries, outcome, settings.retry_min_s, settings.retry_max_s, random.random())
+        self._source.nack(delivery, delay_s=rest_s)
+
+
+async def serve(settings: WebhookSettings, stopped: asyncio.Event) -> None:
+    """Send messages until `stopped`. Raises OrdoError."""
+    async with Receiver(settings) as receiver:
+        if settings.in_flight_max == 1:
+            async with AsyncConsumer(
+                settings.endpoints, settings.name, start=settings.start, settings=settings.client
+            ) as consumer:
+                await OrderedHook(settings, consumer, receiver, stopped).run()
+            return
+        async with AsyncSharedConsumer(
+            settings.endpoints,
+            settings.name,
+            start=settings.start,
+            ack_timeout_s=2 * settings.timeout_s,
+            tries_max=settings.tries_max,
+            in_flight_max=settings.in_flight_max,
+            settings=settings.client,
+        ) as consumer:
+            await ParallelHook(settings, consumer, receiver, stopped).run()
+
+
+async def run(settings: WebhookSettings) -> None:
+    """Send messages until SIGTERM or SIGINT; a post that is under way then is waited for. Raises OrdoError."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    log = get_logger(hook=settings.name)
+    settle_collector()
+    log.info("webhook.started", receiver=settings.receiver, endpoints=list(settings.endpoints))
+    if settings.leaves_machine_readable:
+        log.warning("webhook.plain", reason="http: whoever is on the way can read and change what is sent")
+    await serve(settings, stopped)
+    log.info("webhook.ended")

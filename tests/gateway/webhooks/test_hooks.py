@@ -1,0 +1,192 @@
+"""Hooks over a source and a receiver that tests hold in hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import pytest
+
+from ordo.consumers.shared_member import Delivery
+from ordo.follow.entries import EntryKind, LogEntry
+from ordo.gateway.webhooks.hooks import OrderedHook, ParallelHook
+from ordo.gateway.webhooks.posts import Outcome, Post, ReceiverGoneError
+from tests.gateway.webhooks.test_posts import SETTINGS
+
+QUICK = replace(SETTINGS, retry_min_s=1e-6, retry_max_s=1e-6)
+REFUSED = Outcome("status 503")
+
+
+def entry(position: int) -> LogEntry:
+    return LogEntry(position, EntryKind.MESSAGE, 0, 1, 7, b"%d" % position)
+
+
+class Source:
+    """Hands out entries, and notes what is committed; `after` runs whenever nothing is left."""
+
+    def __init__(self, positions: Iterable[int], when_empty: Callable[[], object]) -> None:
+        self.entries = deque(entry(one) for one in positions)
+        self.when_empty = when_empty
+        self.epoch = 1
+        self.is_paused = False
+        self.committed: list[int] = []
+        self.changes = 0
+
+    def take(self, limit: int) -> list[LogEntry]:
+        return [self.entries.popleft() for _ in range(min(limit, len(self.entries)))]
+
+    async def await_change(self) -> None:
+        await asyncio.sleep(0)
+        self.changes += 1
+        if not self.entries:
+            self.when_empty()
+
+    def begin_commit(self, position: int | None = None) -> None:
+        assert position is not None
+        self.committed.append(position)
+
+
+class Receiver:
+    """Answers as it is told, then takes everything."""
+
+    def __init__(self, *answers: Outcome | Callable[[], Outcome]) -> None:
+        self.answers = deque(answers)
+        self.positions: list[int] = []
+        self.under_way = self.most_under_way = 0
+
+    async def send(self, post: Post) -> Outcome:
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        await asyncio.sleep(0)
+        self.under_way -= 1
+        self.positions.append(post.position)
+        answer = self.answers.popleft() if self.answers else Outcome()
+        return answer if isinstance(answer, Outcome) else answer()
+
+
+def ordered(source: Source, receiver: Receiver, stopped: asyncio.Event) -> None:
+    asyncio.run(OrderedHook(QUICK, source, receiver, stopped).run())
+
+
+def test_each_message_is_sent_until_it_is_taken_and_only_then_the_next() -> None:
+    stopped = asyncio.Event()
+    source, receiver = Source([100, 200, 300], stopped.set), Receiver(Outcome(), REFUSED, REFUSED)
+    ordered(source, receiver, stopped)
+    assert receiver.positions == [100, 200, 200, 200, 300]
+    assert source.committed == [100, 200, 300]
+    assert receiver.most_under_way == 1
+
+
+def test_what_was_not_taken_is_not_committed_when_the_hook_ends() -> None:
+    stopped = asyncio.Event()
+
+    def end() -> Outcome:
+        stopped.set()
+        return REFUSED
+
+    source, receiver = Source([100, 200, 300], stopped.set), Receiver(Outcome(), end)
+    ordered(source, receiver, stopped)
+    assert (receiver.positions, source.committed) == ([100, 200], [100])
+
+
+def test_a_post_that_is_under_way_at_the_end_counts() -> None:
+    stopped = asyncio.Event()
+
+    def end() -> Outcome:
+        stopped.set()
+        return Outcome()
+
+    source, receiver = Source([100, 200], stopped.set), Receiver(end)
+    ordered(source, receiver, stopped)
+    assert (receiver.positions, source.committed) == ([100], [100])
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_member_that_was_replaced_sends_and_commits_nothing_more(is_taken: bool) -> None:
+    stopped = asyncio.Event()
+
+    def replace_member() -> Outcome:
+        source.epoch = 2
+        return Outcome() if is_taken else REFUSED
+
+    source, receiver = Source([100, 200], stopped.set), Receiver(replace_member)
+    ordered(source, receiver, stopped)
+    assert (receiver.positions, source.committed) == ([100], [])
+
+
+def test_a_paused_hook_does_not_even_try_again() -> None:
+    stopped = asyncio.Event()
+
+    def pause() -> Outcome:
+        source.is_paused = True
+        return REFUSED
+
+    def go_on() -> None:
+        if source.changes == 3:
+            source.is_paused = False
+        elif source.changes > 3:
+            stopped.set()
+
+    source, receiver = Source([100], go_on), Receiver(pause)
+    ordered(source, receiver, stopped)
+    assert (receiver.positions, source.committed) == ([100, 100], [100])
+    assert source.changes >= 3
+
+
+def gone() -> Outcome:
+    raise ReceiverGoneError("gone")
+
+
+def test_a_receiver_that_is_gone_ends_the_hook() -> None:
+    stopped = asyncio.Event()
+    source = Source([100, 200], stopped.set)
+    with pytest.raises(ReceiverGoneError):
+        ordered(source, Receiver(Outcome(), gone), stopped)
+    assert source.committed == [100]
+
+
+class SharedSource(Source):
+    """Hands out deliveries, again after a nack."""
+
+    def __init__(self, positions: Iterable[int], when_empty: Callable[[], object]) -> None:
+        super().__init__([], when_empty)
+        self.deliveries = deque(Delivery(entry(one), 1) for one in positions)
+        self.done: list[int] = []
+        self.delays_s: list[float] = []
+
+    def take(self, limit: int) -> list[Delivery]:  # type: ignore[override]
+        return [self.deliveries.popleft() for _ in range(min(limit, len(self.deliveries)))]
+
+    async def await_change(self) -> None:
+        await asyncio.sleep(0.001)
+        if not self.deliveries:
+            self.when_empty()
+
+    def ack(self, delivery: Delivery) -> bool:
+        self.done.append(delivery.position)
+        return True
+
+    def nack(self, delivery: Delivery, *, delay_s: float = 0.0) -> bool:
+        self.delays_s.append(delay_s)
+        if delivery.tries < QUICK.tries_max:
+            self.deliveries.append(delivery._replace(tries=delivery.tries + 1))
+        return True
+
+
+def test_many_posts_are_under_way_and_what_is_refused_is_given_back() -> None:
+    stopped = asyncio.Event()
+    refused = Outcome("status 429", retry_after_s=30.0)
+    source, receiver = SharedSource([100, 200, 300], stopped.set), Receiver(refused)
+    asyncio.run(ParallelHook(QUICK, source, receiver, stopped).run())
+    assert sorted(source.done) == [100, 200, 300]
+    assert receiver.most_under_way == 3
+    assert source.delays_s == [30.0], "the receiver's own wish"
+
+
+def test_one_line_is_raised_when_a_receiver_is_gone() -> None:
+    stopped = asyncio.Event()
+    source = SharedSource([100, 200], stopped.set)
+    with pytest.raises(ReceiverGoneError):
+        asyncio.run(ParallelHook(QUICK, source, Receiver(gone, gone), stopped).run())
