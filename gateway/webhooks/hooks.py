@@ -183,6 +183,6 @@ async def run(settings: WebhookSettings) -> None:
     settle_collector()
     log.info("webhook.started", receiver=settings.receiver, endpoints=list(settings.endpoints))
     if settings.leaves_machine_readable:
-        log.warning("webhook.plain", reason="http: whoever is on the way can read and change what is sent")
+        log.warning("webhook.plain", reason="http: anybody on the way can read and change what is sent")
     await serve(settings, stopped)
     log.info("webhook.ended")

@@ -164,7 +164,7 @@ def _seconds(retry_after: str) -> float:
 
 
 def pause_s(failures: int, outcome: Outcome, least_s: float, most_s: float, drawn: float) -> float:
-    """Return how long to wait after so many failures in a row, from 1; `drawn` from 0 to 1 keeps hooks apart.
+    """Return how long to wait after a number of failures in a row, from 1; `drawn` from 0 to 1 keeps hooks apart.
 
     Doubled each time, and between half and the whole of that; but never less than the receiver asks for.
     """

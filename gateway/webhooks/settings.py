@@ -31,7 +31,7 @@ class WebhookSettings:
     """Where messages go, and how often they are tried. Times in seconds. Raises ConfigurationError."""
 
     name: str
-    """Of the durable consumer whose place in the log this hook has."""
+    """The name of the durable consumer whose place in the log this hook has."""
     url: str
     endpoints: Sequence[str]
     """The members' ingress as host:port."""
@@ -40,7 +40,7 @@ class WebhookSettings:
     """Where a new hook begins; one that is there goes on where it stands."""
     body: Body = "json"
     content_type: str = ""
-    """Of the body; empty: what CONTENT_TYPES says."""
+    """What the body is; empty: what CONTENT_TYPES says."""
     secrets: Sequence[bytes] = ()
     """Each of them signs every post: two while one replaces the other."""
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ordo.consumers.consumer_member import Start
 from ordo.gateway.doors.options import (
     EGRESS_DEFAULT,
     Egress,
@@ -24,7 +25,7 @@ from ordo.runtime.errors import ConfigurationError
 DEFAULTS = WebhookSettings
 Name = Annotated[str, typer.Argument(help="of the hook: the durable consumer that has its place in the log")]
 Url = Annotated[str, typer.Argument(help="where messages are posted: https://HOST/PATH")]
-Start = Annotated[str, typer.Option(help="where a new hook begins: first, live, or a position of the log")]
+StartOption = Annotated[str, typer.Option(help="where a new hook begins: first, live, or a position of the log")]
 BodyKind = Annotated[str, typer.Option("--body", help="json: an object with the message in it; payload: its bytes")]
 ContentType = Annotated[str, typer.Option(help="of the body; else application/json, application/octet-stream")]
 SecretFile = Annotated[Path | None, typer.Option(help="file of secrets, one a line, whsec_ and base64: each signs")]
@@ -44,7 +45,7 @@ def webhook(
     name: Name,
     url: Url,
     endpoints: Endpoints,
-    start: Start = "first",
+    start: StartOption = "first",
     body: BodyKind = DEFAULTS.body,
     content_type: ContentType = "",
     secret_file: SecretFile = None,
@@ -86,8 +87,14 @@ def webhook(
     run_program("ordo.gateway.webhooks.hooks", "gateway", settings)
 
 
-def _start(text: str) -> int | str:
-    return int(text) if text.isdecimal() and text.isascii() else text
+def _start(text: str) -> Start:
+    if text == "first":
+        return "first"
+    if text == "live":
+        return "live"
+    if text.isdecimal() and text.isascii():
+        return int(text)
+    raise ConfigurationError(f"--start {text}: allowed is first, live, or a position of 0 or more")
 
 
 def _body(text: str) -> Body:

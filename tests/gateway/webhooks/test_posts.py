@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -36,7 +37,7 @@ def test_a_message_has_one_id_for_ever() -> None:
     [{"position": 544}, {"leadership_term_id": 4}, {"timestamp": 5}, {"session_id": 78}, {"payload": b'{"n": 2}'}],
     ids=str,
 )
-def test_another_message_has_another_id(change: dict[str, int]) -> None:
+def test_another_message_has_another_id(change: dict[str, Any]) -> None:
     assert id_of(ENTRY._replace(**change)) != id_of(ENTRY)
 
 
