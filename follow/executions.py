@@ -128,6 +128,11 @@ class Executions:
             self.sequence.pass_snapshot()
         return entry
 
+    def count_from(self, sequence: int, *, is_kept: bool) -> None:
+        """Go on numbering messages after this one, which is known otherwise."""
+        self.numbers = self.is_known
+        self.sequence.restore(sequence, is_kept)
+
     def _raise_level(self, entry: LogEntry) -> None:
         if entry.values.level >= OUTPUT_ID_LEVEL:
             self._table.ids.takes_outputs = True

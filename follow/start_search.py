@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.archive.protocol.own_codecs import PlaceKind
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.follow.entries import LogEntry
 from ordo.follow.follower import LogFollower
 from ordo.follow.recordings.log_source import LogSource, SourceState
+from ordo.follow.recordings.place_question import PlaceQuestion
 from ordo.follow.recordings.recording_follower import ANSWER_PATIENCE_NS, RETRY_INTERVAL_NS, Refusals
 from ordo.follow.recordings.snapshot_search import SnapshotSearch
 from ordo.runtime.errors import OrdoError
@@ -24,8 +26,8 @@ FRAGMENTS_PER_CYCLE = 256
 class StartSearch:
     """A search that asks one node which part of the log it has.
 
-    For a time, it then bisects over the terms of the log buffers, and reads through one of them. `work` once a duty
-    cycle, until `position` is there. Never waits.
+    For a time, it asks the node's index of the log. Where that cannot tell, it bisects over the terms of the log
+    buffers, and reads through one of them. `work` once a duty cycle, until `position` is there. Never waits.
 
     A message never reaches over the end of a term, so one begins where a term does; and the time stamps of entries
     never go back. A time after the newest entry is found at the log's end as it was when the search began.
@@ -50,7 +52,6 @@ class StartSearch:
         """Why the last node was left."""
         self._client = client
         self._nodes = nodes
-        self._time = time
         self._silence_s = silence_s
         self._cluster = cluster or KnownCluster()
         self._refusals = Refusals(nodes)
@@ -65,6 +66,7 @@ class StartSearch:
         """Where the search may end at the lowest."""
         self._begin = 0
         self._snapshots: SnapshotSearch | None = None
+        self._question = None if time is None else PlaceQuestion(PlaceKind.TIME, time)
         self._starts: list[int] = []
         """Where the rest of the log, among which the time is, may be begun: the first of them for sure not too late."""
         self._end = 0
@@ -113,7 +115,7 @@ class StartSearch:
             self.problem = f"{source.address}: {source.reason}"
             self._refusals.note(source)
             self.close()
-        elif source.state is SourceState.READY:
+        elif source.state is SourceState.READY and (self._question is None or self._question.is_answered(source)):
             settings = self._nodes[(self._next_node - 1) % len(self._nodes)]
             self._note(source)
             self.close()
@@ -126,7 +128,7 @@ class StartSearch:
     def _note(self, source: LogSource) -> None:
         begin, self._end = source.start_position, source.end_position
         self._begin = begin
-        if self._time is None or begin >= self._end:
+        if self._question is None or self._question.place is not None or begin >= self._end:
             self._starts = []
             return
         assert source.descriptor is not None
@@ -143,7 +145,7 @@ class StartSearch:
             except OrdoError as error:
                 self._survey_anew(str(error))
         elif not self._starts:
-            self._find(self._begin)
+            self._find(self._found)
 
     def _look(self, now_ns: int) -> int:
         search = self._snapshots
@@ -156,8 +158,14 @@ class StartSearch:
             else:
                 self._floor = self._begin if search.snapshot is None else search.snapshot.log_position
                 if not self._starts:
-                    self._find(self._begin)
+                    self._find(self._found)
         return count
+
+    @property
+    def _found(self) -> int:
+        """Where the search ends, if there is nothing to bisect."""
+        place = None if self._question is None else self._question.place
+        return self._begin if place is None else place.position
 
     def _survey_anew(self, problem: str) -> None:
         """Ask the next node."""
@@ -186,9 +194,9 @@ class StartSearch:
         return count
 
     def _on_entry(self, entry: LogEntry) -> None:
-        assert self._time is not None
+        assert self._question is not None
         if not self._is_later:
-            self._is_later = entry.timestamp >= self._time
+            self._is_later = entry.timestamp >= self._question.value
         if not self._is_later:
             self._reached = entry.position
 

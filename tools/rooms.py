@@ -44,6 +44,7 @@ ROOMS: dict[str, str] = {
     "cluster/wire/sessions": "details of session, consumer and application messages",
     "cluster/wire/counters": "counters, mark files and traces that other processes read",
     "cluster/wire/snapshots": "snapshots as streams, and their digest",
+    "cluster/wire/log_index": "the index of the log: from numbers and times to positions",
     "cluster/client/connection": "finding the leader, opening and keeping a session",
     "follow/recordings": "one recording that several nodes have alike, followed over their archives",
     "follow/topics": "what a service publishes to topics, read from any node",

@@ -343,6 +343,8 @@ class ArchiveSession:
                 self.log_identity = value
         elif getattr(value, "control_session_id", None) != self.control_session_id:
             return
+        elif message is own_codecs.LOG_PLACE:
+            self._on_place(value)
         elif message is codecs.CONTROL_RESPONSE:
             self._on_response(value)
         elif message in (codecs.RECORDING_DESCRIPTOR, codecs.RECORDING_SUBSCRIPTION_DESCRIPTOR):
@@ -415,6 +417,12 @@ class ArchiveSession:
         if self.state is ClientState.AWAITING_ARCHIVE_ID and response.correlation_id == self._connect_id:
             self.archive_id = response.relevant_id
             self._become_connected(asks_archive_id=False)
+
+    def _on_place(self, place: own_codecs.LogPlaceFields) -> None:
+        reply = self._replies.pop(place.correlation_id, None)
+        if reply is not None:
+            reply.items.append(place)
+            reply.is_done = True
 
     def _on_late_error(self, correlation_id: int, error: OrdoError) -> None:
         if correlation_id in self._watched:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ordo.archive.protocol import codecs
 from ordo.archive.protocol.codes import ErrorCode
-from ordo.archive.protocol.own_codecs import ToldIdentity
+from ordo.archive.protocol.own_codecs import FIND_LOG_PLACE, PlaceFinder, ToldIdentity
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.runtime.errors import ArchiveError
 from ordo.runtime.native.counters import Counter
@@ -30,10 +30,13 @@ READING = (
     codecs.START_POSITION_REQUEST,
     codecs.STOP_POSITION_REQUEST,
     codecs.MAX_RECORDED_POSITION_REQUEST,
+    FIND_LOG_PLACE,
 )
 """Requests that change nothing but the client's own replays."""
 OF_TOPICS = frozenset(
-    message.template_id for message in READING if message is not codecs.LIST_RECORDING_SUBSCRIPTIONS_REQUEST
+    message.template_id
+    for message in READING
+    if message not in (codecs.LIST_RECORDING_SUBSCRIPTIONS_REQUEST, FIND_LOG_PLACE)
 )
 """Requests of topic readers; `ClientRights.check_reading` decides which recordings they are told about."""
 RECORDING = (
@@ -263,6 +266,8 @@ class AccessPolicy:
     channels: ClientChannels
     replays: ReplayBounds
     log_identity: Callable[[], ToldIdentity | None] = lambda: None
+    places: PlaceFinder | None = None
+    """What finds numbers and times in the log; None: nothing."""
 
 
 def full_access(authenticator: Authenticator | None = None) -> AccessPolicy:

@@ -19,7 +19,7 @@ from ordo.archive.control.replication import ReplicationRequests
 from ordo.archive.control.session import ControlSession, SessionState
 from ordo.archive.control.settings import ControlSettings
 from ordo.archive.control.storage_requests import StorageRequests
-from ordo.archive.protocol import codecs
+from ordo.archive.protocol import codecs, own_codecs
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.archive.protocol.driver_requests import DriverRequests
 from ordo.runtime.agents.agent import Agent
@@ -184,7 +184,7 @@ class ControlConductor(Agent):
         try:
             if len(payload) > self.config.request_length_bytes_max:
                 raise DecodeError(f"a request of {len(payload)} bytes, at most {self.config.request_length_bytes_max}")
-            found = decode_one_of(codecs.SCHEMAS, payload)
+            found = decode_one_of(own_codecs.REQUEST_SCHEMAS, payload)
             if found is not None:
                 self._on_request(*found, header.image)
         except OrdoError as error:

@@ -9,7 +9,7 @@ from ordo.archive.archive import Archive
 from ordo.archive.control.access import AccessPolicy
 from ordo.archive.control.recordings import RecordingRequests
 from ordo.archive.control.session import ControlSession, Listing
-from ordo.archive.protocol import codecs
+from ordo.archive.protocol import codecs, own_codecs
 from ordo.archive.protocol.codes import ErrorCode, ResponseCode
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.runtime.errors import ArchiveError, UnknownRecordingError
@@ -39,6 +39,7 @@ class QueryRequests:
             codecs.START_POSITION_REQUEST.template_id: self._start_position,
             codecs.STOP_POSITION_REQUEST.template_id: self._stop_position,
             codecs.MAX_RECORDED_POSITION_REQUEST.template_id: self._max_recorded_position,
+            own_codecs.FIND_LOG_PLACE.template_id: self._find_place,
         }
 
     def _archive_id(self, session: ControlSession, request: records.ArchiveIdRequest) -> None:
@@ -82,6 +83,8 @@ class QueryRequests:
     def _identity(self, session: ControlSession, request: Any) -> bytes | None:
         """Return the identity of the cluster whose log this is, which clients that know it get before a listing."""
         told = self._access.log_identity() if session.is_of_ordo else None
+        if told is not None and self._access.places is not None:
+            told = told._replace(has_index=self._access.places.is_there)
         return None if told is None else session.responses.log_identity(request.correlation_id, told)
 
     def _list_one(self, session: ControlSession, request: records.ListRecordingRequest) -> None:
@@ -143,6 +146,13 @@ class QueryRequests:
             )
         if len(chosen) < request.subscription_count:
             responses.send(responses.control_response(request.correlation_id, 0, ResponseCode.SUBSCRIPTION_UNKNOWN))
+
+    def _find_place(self, session: ControlSession, request: own_codecs.FindLogPlaceFields) -> None:
+        """Answer where the log has a number or a time."""
+        places, told = self._access.places, None
+        if places is not None and request.kind in tuple(own_codecs.PlaceKind):
+            told = places.find(own_codecs.PlaceKind(request.kind), request.value)
+        session.responses.send(session.responses.log_place(request.correlation_id, told))
 
     # --- positions ----------------------------------------------------------------------------------------------------
 

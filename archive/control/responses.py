@@ -146,6 +146,13 @@ class ResponsePublisher:
             session_id=self.control_session_id, correlation_id=correlation_id, **told._asdict()
         )
 
+    def log_place(self, correlation_id: int, told: own_codecs.ToldPlace | None) -> bytes:
+        """Return an encoded LogPlace."""
+        place = told or own_codecs.ToldPlace(-1, 0, 0, False)
+        return own_codecs.LOG_PLACE.encode(
+            control_session_id=self.control_session_id, correlation_id=correlation_id, **place._asdict()
+        )
+
     def send_signal(
         self,
         correlation_id: int,

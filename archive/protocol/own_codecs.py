@@ -5,13 +5,14 @@ Clients of Aeron would take a message of another schema for an error, so they ar
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from enum import IntEnum
+from typing import Any, NamedTuple, Protocol
 
 from ordo.archive.protocol import codecs
 from ordo.runtime.sbe import Message
 
 SCHEMA_ID = 901
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 IMPLEMENTATION = "ordo"
 
 LOG_IDENTITY: Message[Any] = Message(
@@ -26,13 +27,92 @@ LOG_IDENTITY: Message[Any] = Message(
         ("identity_low", "i64"),
         ("identity_position", "i64"),
         ("executed_position", "i64"),
+        ("has_index", "i32", 2),
     ],
 )
 """In a session with an archive or with a cluster: which cluster's log is there. `correlation_id`: of the request that
 it is sent before the answer to; `identity_position`: from here on the log has the identity; `executed_position`: up to
-here this node has read it."""
-CLIENT_SCHEMAS = {**codecs.SCHEMAS, SCHEMA_ID: {LOG_IDENTITY.template_id: LOG_IDENTITY}}
+here this node has read it; `has_index`: it answers FindLogPlace."""
+
+
+class FindLogPlaceFields(Protocol):
+    """The fields of a FindLogPlace."""
+
+    control_session_id: int
+    correlation_id: int
+    kind: int
+    value: int
+
+
+class LogPlaceFields(Protocol):
+    """The fields of a LogPlace."""
+
+    control_session_id: int
+    correlation_id: int
+    position: int
+    sequence: int
+    timestamp: int
+    is_kept: int
+
+
+FIND_LOG_PLACE: Message[FindLogPlaceFields] = Message(
+    "FindLogPlace",
+    87,
+    SCHEMA_ID,
+    SCHEMA_VERSION,
+    fields=[("control_session_id", "i64"), ("correlation_id", "i64"), ("kind", "i32"), ("value", "i64")],
+)
+"""A client asks a node's archive where the log has the message of a number, or the first record of a time."""
+LOG_PLACE: Message[LogPlaceFields] = Message(
+    "LogPlace",
+    88,
+    SCHEMA_ID,
+    SCHEMA_VERSION,
+    fields=[
+        ("control_session_id", "i64"),
+        ("correlation_id", "i64"),
+        ("position", "i64"),
+        ("sequence", "i64"),
+        ("timestamp", "i64"),
+        ("is_kept", "i32"),
+    ],
+)
+"""The answer: a record begins there, after the message with this number and before the one that was asked for; or it is
+the first record of the time. `position` -1: the node cannot tell."""
+CLIENT_SCHEMAS = {
+    **codecs.SCHEMAS,
+    SCHEMA_ID: {LOG_IDENTITY.template_id: LOG_IDENTITY, LOG_PLACE.template_id: LOG_PLACE},
+}
 """What clients of an archive decode."""
+REQUEST_SCHEMAS = {**codecs.SCHEMAS, SCHEMA_ID: {FIND_LOG_PLACE.template_id: FIND_LOG_PLACE}}
+"""What an archive decodes."""
+
+
+class PlaceKind(IntEnum):
+    """What a FindLogPlace asks for."""
+
+    SEQUENCE = 0
+    TIME = 1
+
+
+class ToldPlace(NamedTuple):
+    """What a node answers to FindLogPlace."""
+
+    position: int
+    sequence: int
+    timestamp: int
+    is_kept: bool
+
+
+class PlaceFinder(Protocol):
+    """Finds places of a node's log."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is an index to look into."""
+
+    def find(self, kind: PlaceKind, value: int) -> ToldPlace | None:
+        """Return where the log has a number or a time; None where the node cannot tell."""
 
 
 class ToldIdentity(NamedTuple):
@@ -42,6 +122,7 @@ class ToldIdentity(NamedTuple):
     identity_low: int
     identity_position: int
     executed_position: int
+    has_index: int = 0
 
 
 def is_of_ordo(client_info: str) -> bool:

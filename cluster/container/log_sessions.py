@@ -99,6 +99,7 @@ class LogSessions:
             ids.takes_outputs = True
         if event.level >= SEQUENCE_LEVEL:
             self._loop.sequence.keep(position)
+            self._loop.note_place_next()
 
     def on_mark(self, mark: records.MessageMark, position: int) -> None:
         session = self._loop.sessions.get(mark.cluster_session_id)

@@ -31,6 +31,8 @@ from ordo.cluster.wire.counters.dropped_lines import counted_drops
 from ordo.cluster.wire.counters.latencies import Latencies, ServiceSamples
 from ordo.cluster.wire.counters.mark_file import LIVENESS_TIMEOUT_MS
 from ordo.cluster.wire.counters.traces import ServiceTraces, find_traces, threshold_of
+from ordo.cluster.wire.log_index.entries import FILE_NAME
+from ordo.cluster.wire.log_index.writer import IndexWriter
 from ordo.runtime.agents.idle import BackoffIdle, FutexParker
 from ordo.runtime.agents.wake import ParkFlag
 from ordo.runtime.children import die_with_parent
@@ -237,6 +239,7 @@ def run_container(options: argparse.Namespace) -> None:
         container.snapshots.copier = ProcessCopier()
         if container.answers:
             _measure(container, options, clock, memory)
+            container.index = IndexWriter(f"{options.cluster_dir}/{FILE_NAME}", container.execution.record_error)
         runner = ContainerRunner(container, client, clock, options.cluster_id, options.service_id)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: runner.stop())

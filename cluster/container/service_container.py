@@ -43,6 +43,7 @@ from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.codecs import ClusterAction
 from ordo.cluster.wire.counters.component_errors import ComponentErrors
 from ordo.cluster.wire.counters.mark_file import ComponentType, container_mark_file_name
+from ordo.cluster.wire.log_index.entries import SPACING_BYTES
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.cluster.wire.snapshots.snapshot_digest import digest_of
 from ordo.cluster.wire.streams import TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, service_stream
@@ -59,6 +60,7 @@ from ordo.transport.streams.publication import MAX_MESSAGE_LENGTH
 if TYPE_CHECKING:
     from ordo.archive.segments.reader import RecordingReader
     from ordo.cluster.wire import records
+    from ordo.cluster.wire.log_index.writer import IndexWriter
     from ordo.runtime.native.clock import Clock
     from ordo.runtime.sbe import Message
     from ordo.transport.client.client import TransportClient
@@ -122,6 +124,8 @@ class ServiceContainer(ContainerLoop):
     """
 
     queries: ContainerQueries
+    index: IndexWriter | None = None
+    """Writes the index of the log; None: nobody does."""
     _recovery: Recovery | None = None
 
     def __init__(
@@ -227,6 +231,8 @@ class ServiceContainer(ContainerLoop):
         if self.control.is_open:
             self.control.close()
             self.queries.close()
+        if self.index is not None:
+            self.index.close()
         self.errors.close()
 
     @property
@@ -334,6 +340,9 @@ class ServiceContainer(ContainerLoop):
         log = self._open_recording(recording_id, self.log_position)
         self._log_sessions.length_bytes_max = min(log.term_length // 8, MAX_MESSAGE_LENGTH)
         self.follow(log, *self._recovery.positions)
+        if self.index is not None:
+            self.index.begin(recording_id, self.log_position, lambda at: self._open_recording(recording_id, at))
+            self.set_index(self.index, SPACING_BYTES)
         return 1
 
     # Records
@@ -402,6 +411,7 @@ class ServiceContainer(ContainerLoop):
     def _on_action(self, event: records.ClusterActionRequest, position: int) -> None:
         if event.action == ClusterAction.SNAPSHOT and event.flags in (0, -(2**31)):
             self.sequence.pass_snapshot()
+            self.note_place_next()
             self._take_snapshot(position)
 
     def _take_snapshot(self, position: int) -> None:

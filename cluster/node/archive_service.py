@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,12 @@ from ordo.archive.control.access import AccessPolicy, ReadingRights, UnicastChan
 from ordo.archive.control.conductor import ControlConductor
 from ordo.archive.control.settings import ControlSettings
 from ordo.archive.protocol.codes import ErrorCode
-from ordo.archive.protocol.own_codecs import ToldIdentity
+from ordo.archive.protocol.own_codecs import PlaceFinder, PlaceKind, ToldIdentity, ToldPlace
+from ordo.cluster.wire.log_index.entries import FILE_NAME
+from ordo.cluster.wire.log_index.index import IndexFault, LogIndex
 from ordo.cluster.wire.streams import EGRESS_STREAM_ID, LOG_STREAM_ID, is_feed, topic_of
 from ordo.runtime.errors import ArchiveError
+from ordo.runtime.reporting.logging import tell
 from ordo.runtime.security.authentication import Right
 
 if TYPE_CHECKING:
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
     from ordo.archive.archive import Archive
     from ordo.archive.segments.catalog import RecordingDescriptor
+    from ordo.cluster.module.state.counters import ModuleCounters
     from ordo.runtime.native.counters import Counter
     from ordo.runtime.security.authentication import Authenticator
     from ordo.transport.client.client import TransportClient
@@ -110,6 +115,43 @@ class CommittedLogBounds:
         return is_feed(self._archive.descriptor(recording_id).original_channel)
 
 
+class LogPlaces:
+    """Finds numbers and times in a node's log by its index."""
+
+    def __init__(self, archive: Archive, cluster_dir: str, counters: ModuleCounters) -> None:
+        self._archive = archive
+        self._path = f"{cluster_dir}/{FILE_NAME}"
+        self._counters = counters
+
+    @property
+    def is_there(self) -> bool:
+        return os.path.exists(self._path)
+
+    def find(self, kind: PlaceKind, value: int) -> ToldPlace | None:
+        """Return where the log has a number or a time; None where the index cannot tell, or does not agree."""
+        recording_id = self._counters.log_recording.value
+        if recording_id < 0:
+            return None
+        index = LogIndex(self._path, recording_id, lambda position: self._archive.reader(recording_id, position))
+        try:
+            if kind is PlaceKind.SEQUENCE:
+                place = index.before_sequence(value)
+                return None if place is None else ToldPlace(*place)
+            position = index.find_time(value, self._counters.commit_position.value)
+            return None if position is None else ToldPlace(position, 0, value, False)
+        except IndexFault as fault:
+            self._tell(fault.message)
+            return None
+
+    _told = ""
+
+    def _tell(self, problem: str) -> None:
+        """Log what is wrong with the index, once for each problem."""
+        if problem != self._told:
+            self._told = problem
+            tell("warning", "log.index", text=problem)
+
+
 def serve_archive(
     archive: Archive,
     client: TransportClient,
@@ -122,6 +164,7 @@ def serve_archive(
     authenticator: Authenticator | None,
     member_ports: Callable[[], Collection[int]],
     log_identity: Callable[[], ToldIdentity | None],
+    places: PlaceFinder,
     on_error: Callable[[Exception], object],
 ) -> ControlConductor:
     """Return the agent that serves a node's archive at its member's archive endpoint; not started yet."""
@@ -138,5 +181,6 @@ def serve_archive(
         MemberChannels(member_ports),
         CommittedLogBounds(archive, commit_position, replays_max, subscribers_max),
         log_identity,
+        places,
     )
     return ControlConductor(archive, client, random, config, access=access, on_error=on_error)

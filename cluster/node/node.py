@@ -23,7 +23,7 @@ from ordo.cluster.module.state.folder_rows import Claim, Owner, claim
 from ordo.cluster.module.state.peer_notes import PeerNotes
 from ordo.cluster.module.state.state_store import open_state_store
 from ordo.cluster.monitoring.observation import free_bytes
-from ordo.cluster.node.archive_service import serve_archive
+from ordo.cluster.node.archive_service import LogPlaces, serve_archive
 from ordo.cluster.node.authentication import make_authenticator
 from ordo.cluster.node.container_process import ContainerProcess, end_containers
 from ordo.cluster.node.cycle import NodeCycle
@@ -47,6 +47,8 @@ from ordo.cluster.wire.counters.traces import (
     threshold_of,
     traces_path,
 )
+from ordo.cluster.wire.log_index.entries import FILE_NAME
+from ordo.cluster.wire.log_index.writer import IndexWriter
 from ordo.cluster.wire.streams import (
     CONTROL_CHANNEL,
     INGRESS_STREAM_ID,
@@ -266,6 +268,7 @@ class Node:
             authenticator=self._authenticator,
             member_ports=self._member_ports,
             log_identity=self.module.told_identity,
+            places=LogPlaces(self.archive, str(self.config.cluster_dir), self.module.counters),
             on_error=on_error,
         )
 
@@ -392,6 +395,8 @@ class Node:
         container.wakes_driver = self.driver is None  # the node's own has its turn after the container
         if container.answers:
             container.set_samples(ServiceSamples(self.latencies, self._seams.clock))
+            if isinstance(self._seams.storage, FileStorage):
+                container.index = IndexWriter(f"{config.cluster_dir}/{FILE_NAME}", container.execution.record_error)
         if self._traces is not None and container.answers:
             container.traces = ServiceTraces(self._traces, self._seams.clock, threshold_of(config.tracing.rate))
         return container

@@ -762,6 +762,7 @@ class LogIdentity(NamedTuple):
     identity_low: int
     identity_position: int
     executed_position: int
+    has_index: int
 
 
 class MembershipRequest(NamedTuple):

@@ -15,6 +15,7 @@ from ordo.archive.client.session import ArchiveSession, Reply
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import REFUSALS, ErrorCode
 from ordo.archive.protocol.driver_requests import DriverRequest, DriverRequests
+from ordo.archive.protocol.own_codecs import FIND_LOG_PLACE, PlaceKind
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import told_log
@@ -229,6 +230,19 @@ class LogSource:
             return
         self.end_position = reply.relevant_id
         self.state = SourceState.READY
+
+    def ask_place(self, kind: PlaceKind, value: int) -> Reply | None:
+        """Ask a node that is READY where its log has a number or a time; the reply has a LogPlace, or an error.
+
+        None where the node has no index, or cannot be asked.
+        """
+        told = self._session.log_identity
+        if told is None or not told.has_index:
+            return None
+        try:
+            return self._session.request(FIND_LOG_PLACE, kind=kind, value=value)
+        except OrdoError:
+            return None
 
     def measure(self) -> Reply | None:
         """Ask a node that is read how far its log is committed now: its reply says so as `relevant_id`.

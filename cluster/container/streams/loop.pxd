@@ -78,6 +78,9 @@ cdef class ContainerLoop(Agent):
     cdef readonly EgressBuffers egress             # what clients did not take
     cdef ServiceSamples _samples                   # None: nobody measures
     cdef public ServiceTraces traces               # None: nobody traces
+    cdef object _index                             # what notes places of the log, or None
+    cdef int64_t _index_next                       # from here on the next place is due
+    cdef int64_t _index_spacing_bytes
 
     cdef int cycle(self, int64_t now_ns) except -1     # do_work, without a look for a subclass that overrides it
     cdef int _execute(self, int64_t now_ns) except -1
@@ -86,6 +89,8 @@ cdef class ContainerLoop(Agent):
     cdef int _execute_record(self, const Fragment* fragment, bint is_message) except -1
     cdef int _call_service(self, const Fragment* fragment) except -1
     cdef bint _begin_message(self, const Fragment* fragment) except -1
+    cdef int _note_place(self, int64_t position, const Fragment* fragment) except -1
+    cdef int _note_unnumbered(self, const Fragment* fragment) except -1
     cdef bint _admit_request(self, const Fragment* fragment, ContainerSession session) except -1
     cdef bint _takes_id_of(self, const uint8_t* record) except -1
     cdef int _admit_by_id(self, const Fragment* fragment, Identity identity) except -1

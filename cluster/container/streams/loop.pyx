@@ -38,7 +38,7 @@ from ordo.cluster.wire.layout cimport (
     request_digest_offset,
     template_id,
 )
-from ordo.runtime.native.atomics cimport ordo_get_i64, ordo_get_u16, ordo_put_i32, ordo_put_i64
+from ordo.runtime.native.atomics cimport ordo_crc32c, ordo_get_i64, ordo_get_u16, ordo_put_i32, ordo_put_i64
 from ordo.service_api.native cimport CLOSED, MOCKED_OFFER, NOT_CONNECTED
 from ordo.service_api.requests cimport EXECUTE, REPEATED, WAIT, Identity, RequestTable
 from ordo.transport.streams.image cimport Fragment, Image
@@ -80,7 +80,7 @@ cdef class ContainerLoop(Agent):
         self.record_limit = RECORD_LIMIT_DEFAULT
         self.wakes_driver = True
         self.answers = True
-        self.next_query_position = INT64_MAX
+        self.next_query_position = self._index_next = INT64_MAX
         self._target_session_id = -1
 
     # For the Python half
@@ -131,6 +131,15 @@ cdef class ContainerLoop(Agent):
     def set_samples(self, ServiceSamples samples):
         """Where it is noted how long callbacks and round trips take; None: nowhere."""
         self._samples = samples
+
+    def set_index(self, index, int64_t spacing_bytes):
+        """What notes places of the log, from the next record on."""
+        self._index, self._index_next, self._index_spacing_bytes = index, 0, spacing_bytes
+
+    def note_place_next(self):
+        """The next record's place is noted: how messages are numbered changes before it."""
+        if self._index is not None:
+            self._index_next = 0
 
     def set_egress(self, EgressBuffers egress not None):
         """Other bounds than the usual ones; before there is a session."""
@@ -239,6 +248,8 @@ cdef class ContainerLoop(Agent):
                     self._reader.seek(before)
                     executed = before
                     break
+                if before >= self._index_next and before == self.log_position:
+                    self._note_place(before, &fragment)
             is_message = _is_message(&fragment)
             if is_timed and is_message:
                 started_ns = self._samples.begin_callback(now_ns)
@@ -324,6 +335,7 @@ cdef class ContainerLoop(Agent):
         self._reply = None
         if template_id(fragment.payload, fragment.length_bytes) != SESSION_MESSAGE_HEADER_ID:
             if not self._admit_request(fragment, self._find_session(session_id)):
+                self._note_unnumbered(fragment)
                 return False
         elif session_id < 0:
             self._current = None
@@ -331,6 +343,7 @@ cdef class ContainerLoop(Agent):
             self._current = self._find_session(session_id)
             if self._current is None:
                 self.on_unknown_session(session_id)
+                self._note_unnumbered(fragment)
                 return False
             if self._current.next_number >= 0:
                 self._current.next_number += 1
@@ -344,6 +357,19 @@ cdef class ContainerLoop(Agent):
         self._header.position = fragment.position
         self._header.leadership_term_id = self.leadership_term_id
         return True
+
+    cdef int _note_place(self, int64_t position, const Fragment* fragment) except -1:
+        """Between records: the one that begins at a position is a place of the index."""
+        self._index_next = position + self._index_spacing_bytes
+        self._index.note_place(position, self.sequence.last, self.time,
+                               ordo_crc32c(0, fragment.payload, fragment.length_bytes),
+                               is_counting=self.sequence.is_counting, is_kept=self.sequence.is_kept)
+        return 0
+
+    cdef int _note_unnumbered(self, const Fragment* fragment) except -1:
+        if self._index is not None:
+            self._index.note_unnumbered(fragment.position, self.sequence.last, self.time)
+        return 0
 
     cdef bint _admit_request(self, const Fragment* fragment, ContainerSession session) except -1:
         """True for one that is to be executed. A request of a session that was closed before is left out: its client

@@ -1,0 +1,366 @@
+"""The index of the log that a container writes: what it finds, and that nothing in it is believed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ordo.cluster.container.service_container import ServiceContainer
+from ordo.cluster.wire.levels import SEQUENCE_LEVEL
+from ordo.cluster.wire.log_index.entries import (
+    ENTRY_BYTES,
+    SPACING_BYTES,
+    EntryFlag,
+    IndexEntry,
+    decode_entry,
+    encode_entry,
+    encode_header,
+)
+from ordo.cluster.wire.log_index.index import IndexFault, LogIndex
+from ordo.cluster.wire.log_index.writer import IndexWriter
+from ordo.runtime.errors import OrdoError
+from ordo.service_api.service import ClusteredService, MessageRun
+from tests.cluster.container.service_node import ServiceNode
+from tests.cluster.container.test_message_sequences import raise_level
+from tests.cluster.container.test_requests import Requests
+from tests.cluster.container.test_service_container import take_snapshot
+
+PAYLOAD = b"x" * 4000
+COUNT = 200
+"""Messages of a log with several places."""
+
+
+class Positions(ClusteredService):
+    """Keeps where each message ends, by its number."""
+
+    def __init__(self) -> None:
+        self.ends: dict[int, int] = {}
+        self.times: dict[int, int] = {}
+
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> None:
+        self.ends[header.sequence] = header.position
+        self.times[header.sequence] = timestamp
+
+    def on_take_snapshot(self, writer: Any) -> None:
+        writer.write(b"state")
+
+
+class PositionsOfRuns(Positions):
+    """The same, many messages at a time."""
+
+    def on_session_messages(self, messages: MessageRun) -> None:
+        for payload in messages:
+            self.on_session_message(None, messages.timestamp, payload, messages.header)
+
+
+class Member:
+    """A node with an index of its log in a file."""
+
+    def __init__(self, directory: Path) -> None:
+        self.node = ServiceNode(directory)
+        self.path = str(directory / "log.index")
+        self.errors: list[Exception] = []
+        self.node.set_recovery()
+        self.node.begin_term(0, leads=True)
+        self.node.open_session(1)
+
+    def start(self, service: ClusteredService) -> ServiceContainer:
+        container = self.node.container(service)
+        container.index = IndexWriter(self.path, self.errors.append)
+        return container
+
+    def send(self, count: int) -> None:
+        for _ in range(count):
+            self.node.time += 1
+            self.node.message(1, PAYLOAD)
+
+    def run(self, container: ServiceContainer) -> None:
+        self.node.commit()
+        self.node.run(container)
+
+    @property
+    def index(self) -> LogIndex:
+        recording_id = self.node.recording.recording_id
+        return LogIndex(self.path, recording_id, lambda position: self.node.archive.reader(recording_id, position))
+
+    def start_of(self, end: int) -> int:
+        """Where the record begins that ends at a position."""
+        reader = self.node.archive.reader(self.node.recording.recording_id)
+        return next(one.start_position for one in reader.messages(self.node.log.position) if one.position == end)
+
+    def entries(self) -> list[IndexEntry]:
+        return list(self.index.entries())
+
+    def change(self, at: int, **values: int) -> None:
+        """Write an entry with other values, and the right checksum."""
+        entry = self.entries()[at]._replace(**values)
+        with open(self.path, "r+b") as file:
+            file.seek(ENTRY_BYTES * (1 + at))
+            file.write(encode_entry(entry))
+
+
+@pytest.fixture
+def member(tmp_path: Path) -> Iterator[Member]:
+    member = Member(tmp_path)
+    yield member
+    member.node.close()
+
+
+@pytest.fixture
+def written(member: Member) -> tuple[Member, Positions]:
+    """A member with a log of several places, which has written its index."""
+    service = Positions()
+    container = member.start(service)
+    member.send(COUNT)
+    member.run(container)
+    container.on_close()
+    return member, service
+
+
+@pytest.mark.parametrize("kind", [Positions, PositionsOfRuns])
+def test_every_number_and_time_is_found(member: Member, kind: type[Positions]) -> None:
+    service = kind()
+    container = member.start(service)
+    member.send(COUNT)
+    member.run(container)
+    index, last = member.index, member.entries()[-1]
+    assert len(member.entries()) > 3
+    for number, end in service.ends.items():
+        place = index.before_sequence(number)
+        assert place is not None and place.position < end and place.sequence < number
+        assert end - place.position < SPACING_BYTES + 65 * 4128
+        if number <= last.sequence:
+            assert index.find_sequence(number) == member.start_of(end)
+        assert index.find_time(service.times[number], member.node.log.position) == member.start_of(end)
+    assert index.find_sequence(COUNT) is None, "what is behind the last place may have copies that are not known yet"
+    assert index.find_time(service.times[COUNT] + 1, member.node.log.position) == member.node.log.position
+    assert index.find_time(0, member.node.log.position) == 0
+    assert not member.errors
+
+
+def test_copies_that_are_not_executed_are_not_counted(member: Member) -> None:
+    service = Positions()
+    container = member.start(service)
+    requests = Requests(member.node)
+    requests.open()
+    for number in range(1, COUNT):
+        for _ in range(2):
+            requests.send(number, PAYLOAD, confirmed=number - 1)
+    member.node.message(77, b"of no session")
+    member.run(container)
+    unnumbered = [entry for entry in member.entries() if not entry.is_place]
+    assert len(unnumbered) == COUNT
+    last = max(entry.sequence for entry in member.entries() if entry.is_place)
+    assert last > COUNT // 2
+    for number in range(1, last + 1):
+        assert member.index.find_sequence(number) == member.start_of(service.ends[number])
+
+
+def test_where_messages_have_no_numbers_none_is_found_and_later_ones_are(member: Member) -> None:
+    service = Positions()
+    container = member.start(service)
+    member.send(50)
+    member.run(container)
+    take_snapshot(member.node, container)
+    member.send(50)
+    assert raise_level(member.node, SEQUENCE_LEVEL)
+    member.send(100)
+    member.run(container)
+    uncounted = [entry for entry in member.entries() if entry.flags & EntryFlag.UNCOUNTED]
+    assert uncounted and not any(entry.flags & EntryFlag.KEPT for entry in uncounted)
+    numbers = sorted(service.ends)
+    assert member.index.find_sequence(20) == member.start_of(service.ends[20])
+    assert member.index.before_sequence(60) is None
+    later = numbers[-60]
+    assert later > 50 and member.index.find_sequence(later) == member.start_of(service.ends[later])
+    place = member.index.before_sequence(later)
+    assert place is not None and place.is_kept
+
+
+def test_a_start_goes_on_behind_what_is_there(member: Member) -> None:
+    service = Positions()
+    container = member.start(service)
+    raise_level(member.node, SEQUENCE_LEVEL)
+    member.send(COUNT)
+    member.run(container)
+    position, recording_id, _ = take_snapshot(member.node, container)
+    member.send(COUNT)
+    member.run(container)
+    container.on_close()
+    before = member.entries()
+    member.node.set_recovery(0, position, member.node.time, recording_id)
+    container = member.start(again := Positions())
+    member.send(COUNT)
+    member.run(container)
+    after = member.entries()
+    assert after[: len(before)] == before and len(after) > len(before)
+    assert sum(bool(entry.flags & EntryFlag.BEGINS) for entry in after) == 1
+    positions = [(entry.position, entry.type) for entry in after]
+    assert positions == sorted(set(positions))
+    number = max(again.ends) - COUNT // 2
+    assert member.index.find_sequence(number) == member.start_of(again.ends[number])
+
+
+def test_an_end_that_was_lost_is_begun_again_behind_a_gap(member: Member) -> None:
+    container = member.start(service := Positions())
+    member.send(COUNT)
+    member.run(container)
+    position, recording_id, _ = take_snapshot(member.node, container)
+    container.on_close()
+    os.truncate(member.path, ENTRY_BYTES * 3 + 7)
+    member.node.set_recovery(0, position, member.node.time, recording_id)
+    container = member.start(again := Positions())
+    member.send(COUNT)
+    raise_level(member.node, SEQUENCE_LEVEL)
+    member.run(container)
+    found = member.entries()
+    assert found[2].flags & EntryFlag.BEGINS and found[2].position == position
+    assert member.index.find_sequence(COUNT // 2) is None
+    assert member.index.find_sequence(1) == member.start_of(service.ends[1])
+    assert set(again.ends).isdisjoint(service.ends)
+
+
+@pytest.mark.parametrize("cut", range(0, 2 * ENTRY_BYTES, 7))
+def test_a_file_that_was_cut_anywhere_answers_rightly_or_not_at_all(
+    written: tuple[Member, Positions], cut: int
+) -> None:
+    member, service = written
+    whole = os.path.getsize(member.path)
+    os.truncate(member.path, whole - cut)
+    for number in (1, COUNT // 2, COUNT - 1):
+        found = member.index.find_sequence(number)
+        assert found in (None, member.start_of(service.ends[number]))
+    assert member.index.find_sequence(1) is not None
+
+
+def answers(member: Member, service: Positions) -> list[str]:
+    """What the index says of every number and time: "right", "no answer" or "fault"; nothing else may be."""
+    found: list[str] = []
+    index, limit = member.index, member.node.log.position
+    for number, end in service.ends.items():
+        looks = (partial(index.find_sequence, number), partial(index.find_time, service.times[number], limit))
+        for look in looks:
+            try:
+                answer = look()
+            except IndexFault:
+                found.append("fault")
+                continue
+            assert answer in (None, member.start_of(end)), number
+            found.append("no answer" if answer is None else "right")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ordinal", "values"),
+    [
+        (2, {"position": 32}),
+        (2, {"position": 1 << 50}),
+        (2, {"sequence": 70}),
+        (2, {"sequence": 61}),
+        (2, {"timestamp": 1005}),
+        (2, {"timestamp": 1 << 60}),
+        (3, {"record_checksum": 1}),
+        (3, {"ordinal": 2}),
+        (0, {"sequence": 5}),
+        (3, {"flags": EntryFlag.BEGINS, "sequence": 1}),
+    ],
+)
+def test_an_entry_that_lies_is_not_believed(
+    written: tuple[Member, Positions], ordinal: int, values: dict[str, int]
+) -> None:
+    member, service = written
+    member.change(ordinal, **values)
+    assert "fault" in answers(member, service)
+
+
+def test_bytes_that_changed_are_found(written: tuple[Member, Positions]) -> None:
+    member, service = written
+    data = bytearray(Path(member.path).read_bytes())
+    for at in range(ENTRY_BYTES * 3, ENTRY_BYTES * 4):
+        changed = data.copy()
+        changed[at] ^= 0x10
+        Path(member.path).write_bytes(changed)
+        assert "fault" in answers(member, service)
+
+
+def test_a_missing_index_and_one_of_another_recording_or_version_are_told(written: tuple[Member, Positions]) -> None:
+    member, _ = written
+    data = Path(member.path).read_bytes()
+    for header in (encode_header(77), b"\0" * ENTRY_BYTES, data[: ENTRY_BYTES - 1]):
+        Path(member.path).write_bytes(header)
+        with pytest.raises(IndexFault, match="is no index of recording 0"):
+            member.index.find_sequence(1)
+    os.remove(member.path)
+    with pytest.raises(IndexFault, match="has no index"):
+        member.index.find_sequence(1)
+
+
+def test_the_index_of_another_log_is_not_believed_and_begun_anew_at_the_next_start(
+    written: tuple[Member, Positions], tmp_path: Path
+) -> None:
+    member, _ = written
+    other = Member(tmp_path / "other")
+    try:
+        other.node.time += 5000
+        container = other.start(Positions())
+        other.send(COUNT)
+        other.run(container)
+        container.on_close()
+        Path(member.path).write_bytes(Path(other.path).read_bytes())
+    finally:
+        other.node.close()
+    with pytest.raises(IndexFault, match=r"another record begins|the time before"):
+        member.index.find_sequence(COUNT // 2)
+    container = member.start(service := Positions())
+    member.node.set_recovery()
+    member.run(container)
+    member.send(1)
+    member.run(container)
+    assert member.index.find_sequence(COUNT // 2) == member.start_of(service.ends[COUNT // 2])
+
+
+def test_log_that_was_let_go_is_not_found_and_the_rest_is(tmp_path: Path) -> None:
+    member = Member(tmp_path)
+    member.node.close()
+    member.node = ServiceNode(tmp_path / "small", segment_length_bytes=1 << 20)
+    member.node.set_recovery()
+    member.node.begin_term(0, leads=True)
+    member.node.open_session(1)
+    try:
+        container = member.start(service := Positions())
+        member.send(700)
+        member.run(container)
+        member.node.archive.purge_segments(member.node.recording.recording_id, 1 << 20)
+        assert member.index.find_sequence(10) is None
+        assert member.index.before_sequence(10) is None
+        assert member.index.find_time(service.times[10], member.node.log.position) is None
+        assert member.index.find_sequence(600) == member.start_of(service.ends[600])
+    finally:
+        member.node.close()
+
+
+def test_a_disk_that_takes_nothing_is_told_once_and_the_service_goes_on(
+    member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Positions()
+    container = member.start(service)
+    member.run(container)
+    with monkeypatch.context() as patch:
+        patch.setattr("ordo.cluster.wire.log_index.writer.os.write", lambda fd, data: len(data) // 2)
+        member.send(COUNT)
+        member.run(container)
+    assert len(service.ends) == COUNT
+    assert len(member.errors) == 1 and isinstance(member.errors[0], OrdoError)
+    assert "is not written any more" in str(member.errors[0])
+
+
+def test_entries_are_what_was_written() -> None:
+    entry = IndexEntry(1 << 40, 1 << 33, -5, 0xFFFFFFFF, 7, 2, 5)
+    data = encode_entry(entry)
+    assert len(data) == ENTRY_BYTES and decode_entry(data) == entry
+    assert decode_entry(data[:-1]) is None and decode_entry(b"\1" + data[1:]) is None
