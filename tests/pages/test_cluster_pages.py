@@ -264,6 +264,7 @@ def test_the_log_page(cluster: LocalCluster, folder: Path) -> None:
     with ClusterClient(cluster.ingress_endpoints) as client:
         end = client.request(b"buy 7").log_position
     with open_page("LOG.md") as page:
+        page.run_by("tests/debugging/test_log_index.py::test_the_commands_of_the_log_page", "ordo debug index")
         type_in(cluster, page.take("sh"), "--until", str(end))
         handled: list[bytes] = []
 

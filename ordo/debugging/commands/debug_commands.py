@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from ordo.debugging.commands.index import index
 from ordo.runtime.errors import ConfigurationError, ServiceError
 
 if TYPE_CHECKING:
@@ -414,3 +415,6 @@ def fork(
     timeline.go(_position(timeline, to, "--to"))
     for line in make_fork(timeline.log, timeline.position, output, service[0], port):
         print(line)
+
+
+debug_app.command()(index)
