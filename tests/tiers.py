@@ -36,6 +36,8 @@ REAL = (
 REAL_NAMES = frozenset(REAL)
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})
 """Audit events of processes that start."""
+FONTS = "fc-list"
+"""Matplotlib runs it the first time that a user of the machine draws with it, and keeps what it said."""
 
 
 class Name(NamedTuple):
@@ -256,5 +258,5 @@ class Guard:
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[object, ...]) -> None:
-        if event in STARTS:
+        if event in STARTS and FONTS not in arguments[:1]:
             self.started.append(f"{event} {arguments[:2]}")
