@@ -350,6 +350,7 @@ def test_it_serves_while_a_leader_answers(channel: grpc.Channel) -> None:
     assert checked.status == health_pb2.HealthCheckResponse.SERVING
 
 
+@pytest.mark.soak  # it builds a client for minutes, whose calls are those of the tests in Python
 @pytest.mark.timeout(600)
 def test_grpcurl_finds_the_contract_by_reflection(gateway: GatewayProcess, grpcurl: str) -> None:
     """As the page calls it; the gateway's cluster asks for tokens."""
@@ -379,6 +380,7 @@ def bearer(token: str) -> str:
     return f"authorization: Bearer {token}"
 
 
+@pytest.mark.soak  # it builds a client for minutes, whose calls are those of the tests in Python
 @pytest.mark.timeout(600)
 def test_a_client_that_was_generated_in_java_makes_every_kind_of_call(
     gateway: GatewayProcess, java_client: JavaPeers
