@@ -48,7 +48,7 @@ from ordo.runtime.errors import (
 )
 from ordo.runtime.io.storage import Storage
 from ordo.runtime.native.time_units import SECOND_NS
-from ordo.service_api.service import Service, TimeUnit
+from ordo.service_api.service import Service
 from ordo.transport.client.client_transport import ClientTransport
 
 REQUESTS: dict[AppMode, type[GroupRequests]] = {
@@ -62,7 +62,6 @@ CHORES_INTERVAL_NS = 1_000_000
 SESSION_PAUSE_NS = SECOND_NS // 2
 OUTPUTS_WAITING_MAX = 8192
 """So many outputs may wait to be executed before the instance reads no further."""
-UNIT_NS = {TimeUnit.MILLIS: 1_000_000, TimeUnit.MICROS: 1_000, TimeUnit.NANOS: 1}
 _TRANSIENT = (ClusterTimeoutError, SessionClosedError, SessionRejectedError)
 
 
@@ -448,7 +447,7 @@ class Application:
         timer, cluster = self.executor.next_timer(), self.executor.cluster
         if timer is None or cluster.time_unit is None or self._outputs is None:
             return
-        if now_ns - self._heard_ns >= (timer[0] - cluster.time) * UNIT_NS[cluster.time_unit]:
+        if now_ns - self._heard_ns >= (timer[0] - cluster.time) * cluster.time_unit.length_ns:
             self._outputs.ask_time(now_ns)
 
     # Checkpoints

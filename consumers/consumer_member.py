@@ -45,6 +45,7 @@ from ordo.runtime.errors import (
     SessionClosedError,
     SessionRejectedError,
 )
+from ordo.runtime.native.cluster_time import timestamp_of_date
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.native.time_units import SECOND_NS
 from ordo.transport.client.client_transport import ClientTransport
@@ -180,7 +181,7 @@ class ConsumerMember(Generic[Item]):
                 transport.client, settings.archive_settings(), self._start_position, self._cluster
             )
         if settings.start == "first" or isinstance(settings.start, datetime):
-            time = round(settings.start.timestamp() * 1000) if isinstance(settings.start, datetime) else None
+            time = timestamp_of_date(settings.start) if isinstance(settings.start, datetime) else None
             self._search = StartSearch(
                 transport.client,
                 settings.archive_settings(),

@@ -14,7 +14,7 @@ class AtSequence(NamedTuple):
 
 
 class AtTime(NamedTuple):
-    """With the first entry of a cluster time, in ms since 1970, or of a later one."""
+    """With the first entry of a cluster time, or of a later one: ms, us or ns since 1970, which the size tells."""
 
     timestamp: int
 

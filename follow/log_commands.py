@@ -13,7 +13,7 @@ from ordo.follow.reader import LogReader
 from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError
 from ordo.runtime.reporting.output import printable
 from ordo.runtime.security.credentials import credentials_from_file
-from ordo.runtime.settings.dates import parse_time_ms
+from ordo.runtime.settings.dates import parse_time
 
 PAYLOAD_LENGTH_MAX = 60
 
@@ -84,11 +84,11 @@ def _beginning(text: str, sequence: int | None) -> Beginning:
         return "live"
     if text.isascii() and text.isdecimal():
         return int(text)
-    timestamp = parse_time_ms(text)
+    timestamp = parse_time(text)
     if timestamp is None:
         raise ConfigurationError(
             f"--from {text}: allowed is a position of 0 or more, a cluster time such as 2026-03-01T12:00:00Z (with its "
-            "offset) or 1772366400000ms, or live"
+            "offset) or 1772366400000ms (us, ns), or live"
         )
     return AtTime(timestamp)
 

@@ -18,6 +18,7 @@ from ordo.follow.recordings.place_question import PlaceQuestion
 from ordo.follow.recordings.recording_follower import ANSWER_PATIENCE_NS, RETRY_INTERVAL_NS, Refusals
 from ordo.follow.recordings.snapshot_search import SnapshotSearch
 from ordo.runtime.errors import OrdoError
+from ordo.runtime.native.cluster_time import time_ns
 from ordo.transport.client.client import TransportClient
 
 FRAGMENTS_PER_CYCLE = 256
@@ -43,9 +44,10 @@ class StartSearch:
         *,
         decides: bool,
     ) -> None:
-        """`time`: in ms since 1970; None: where the log begins. `cluster`: the one that the nodes must be of.
+        """`time`: since 1970, in the unit that its size tells; None: where the log begins.
 
-        `decides`: not before the place from which on it is known which requests are executed.
+        `cluster`: the one that the nodes must be of. `decides`: not before the place from which on it is known which
+        requests are executed.
         """
         self.position: int | None = None
         self.problem = ""
@@ -196,7 +198,7 @@ class StartSearch:
     def _on_entry(self, entry: LogEntry) -> None:
         assert self._question is not None
         if not self._is_later:
-            self._is_later = entry.timestamp >= self._question.value
+            self._is_later = time_ns(entry.timestamp) >= time_ns(self._question.value)
         if not self._is_later:
             self._reached = entry.position
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple, Protocol, TypeAlias
 
+from ordo.runtime.native.cluster_time import TimeUnit
+
 NULL_MEMBER_ID = -1
 NULL_TERM_ID = -1
 
@@ -56,14 +58,6 @@ class CloseReason(IntEnum):
     CLIENT_ACTION = 0
     SERVICE_ACTION = 1
     TIMEOUT = 2
-
-
-class TimeUnit(IntEnum):
-    """The unit of all timestamps of one cluster."""
-
-    MILLIS = 0
-    MICROS = 1
-    NANOS = 2
 
 
 class NewLeadershipTermEvent(NamedTuple):

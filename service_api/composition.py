@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import ClassVar
 
 from ordo.runtime.errors import Reject, ServiceError, SnapshotError
+from ordo.runtime.native.cluster_time import TimeUnit
 from ordo.service_api.cluster import (
     ClientSession,
     CloseReason,
@@ -15,7 +16,6 @@ from ordo.service_api.cluster import (
     NewLeadershipTermEvent,
     Payload,
     Role,
-    TimeUnit,
 )
 from ordo.service_api.native import Header
 from ordo.service_api.service import ClusteredService, check_hash

@@ -21,7 +21,7 @@ cdef class Identity:
     cdef readonly int64_t open_position    # names it in the client's requests
     cdef readonly int64_t number           # last executed
     cdef readonly int64_t confirmed        # the client has the answers up to here
-    cdef readonly int64_t last_time        # cluster time of its last record
+    cdef readonly int64_t last_time        # cluster time of its last record, in ms whatever the unit of the log
     cdef readonly int64_t kept_bytes
     cdef PrincipalAnswers _of_principal    # set while a table has the identity
     cdef int64_t _payload_bytes            # of these, what `RequestTable._shed` may free
@@ -45,8 +45,8 @@ cdef class RequestTable:
     cdef bytes _request_id                     # of the request that `admit_by_id` let through, or None
     cdef bytes _payload_digest
 
-    cdef Identity find(self, int64_t open_position, bytes principal, int64_t time)
-    cdef int admit(self, Identity identity, int64_t number, int64_t confirmed, int64_t time) except -1
+    cdef Identity find(self, int64_t open_position, bytes principal, int64_t timestamp)
+    cdef int admit(self, Identity identity, int64_t number, int64_t confirmed, int64_t timestamp) except -1
     cdef int admit_by_id(self, Identity identity, bytes request_id, bytes payload) except -1
     cdef int keep(self, Identity identity, int64_t log_position, int32_t status, bytes payload,
                   int64_t sequence=*) except -1

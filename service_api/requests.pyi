@@ -77,7 +77,7 @@ class RequestTable:
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Identity]: ...
     def open(
-        self, name: bytes, principal: bytes, incarnation: int, known_position: int, position: int, time: int
+        self, name: bytes, principal: bytes, incarnation: int, known_position: int, position: int, timestamp: int
     ) -> tuple[OpenStatus, Identity | None]: ...
     def judge(
         self,
@@ -85,7 +85,7 @@ class RequestTable:
         principal: bytes,
         number: int,
         confirmed: int,
-        time: int,
+        timestamp: int,
         request_id: bytes = b"",
         payload: bytes = b"",
     ) -> Identity | None: ...

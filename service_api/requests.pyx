@@ -10,6 +10,8 @@ are, for the log does not say that, and of several services one alone keeps answ
 
 from libc.stdint cimport int32_t, int64_t
 
+from ordo.runtime.native.time_units cimport cluster_time_ms
+
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -34,7 +36,7 @@ NO_IDENTITY = -1
 
 class RequestLimits(NamedTuple):
     """The bounds of the table, the same on every member, since execution depends on them. Times in ms of cluster
-    time."""
+    time, whatever its unit."""
 
     identities_max: int = 16_384
     idle_timeout: int = 7 * 24 * 3_600_000
@@ -142,10 +144,11 @@ cdef class RequestTable:
     # Opening
 
     def open(self, bytes name not None, bytes principal not None, int64_t incarnation, int64_t known_position,
-             int64_t position, int64_t time):
+             int64_t position, int64_t timestamp):
         """Execute an OpenIdentity; return (OpenStatus, Identity or None). `known_position`: only the identity that was
         opened there is taken over; 0: whichever there is; NO_IDENTITY: none."""
         cdef Identity identity = self._by_identity.get(name)
+        cdef int64_t time = cluster_time_ms(timestamp)
         if identity is not None and self._has_expired(identity, time):
             self._remove(identity)
             identity = None
@@ -202,20 +205,20 @@ cdef class RequestTable:
 
     # Requests
 
-    cdef Identity find(self, int64_t open_position, bytes principal, int64_t time):
+    cdef Identity find(self, int64_t open_position, bytes principal, int64_t timestamp):
         """Return the identity whose requests name this open position; None when it is nobody's any more, or not this
         principal's."""
         cdef Identity identity = self._by_position.get(open_position)
         if identity is None or identity.principal != principal:
             return None
-        if self._has_expired(identity, time):
+        if self._has_expired(identity, cluster_time_ms(timestamp)):
             self._remove(identity)
             return None
         return identity
 
-    cdef int admit(self, Identity identity, int64_t number, int64_t confirmed, int64_t time) except -1:
+    cdef int admit(self, Identity identity, int64_t number, int64_t confirmed, int64_t timestamp) except -1:
         """Return what is to be done with a request; after EXECUTE, `keep` or `admit_by_id` must follow."""
-        identity.last_time = time
+        identity.last_time = cluster_time_ms(timestamp)
         self._request_id = None
         self._confirm(identity, min(confirmed, identity.number))
         if number <= identity.number:
@@ -247,13 +250,13 @@ cdef class RequestTable:
         self._request_id, self._payload_digest = request_id, digest
         return EXECUTE
 
-    def judge(self, int64_t open_position, bytes principal not None, int64_t number, int64_t confirmed, int64_t time,
+    def judge(self, int64_t open_position, bytes principal not None, int64_t number, int64_t confirmed, int64_t timestamp,
               bytes request_id=b"", bytes payload=b""):
         """Return the identity if its request is to be executed, otherwise None; for those that follow a log, it decides
         what `find`, `admit` and `admit_by_id` decide. `note` must follow. `request_id`: the digest of the id that the
         caller chose, if any."""
-        cdef Identity identity = self.find(open_position, principal, time)
-        if identity is None or self.admit(identity, number, confirmed, time) != EXECUTE:
+        cdef Identity identity = self.find(open_position, principal, timestamp)
+        if identity is None or self.admit(identity, number, confirmed, timestamp) != EXECUTE:
             return None
         return identity if not request_id or self.admit_by_id(identity, request_id, payload) == EXECUTE else None
 

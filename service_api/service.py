@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from ordo.runtime.errors import ServiceError
+from ordo.runtime.native.cluster_time import TimeUnit
 from ordo.service_api.cluster import (
     NULL_MEMBER_ID,
     NULL_TERM_ID,
@@ -29,7 +30,6 @@ from ordo.service_api.cluster import (
     OfferResult,
     Payload,
     Role,
-    TimeUnit,
 )
 from ordo.service_api.message_run import MessageRun
 from ordo.service_api.native import Header, NativeClusteredService

@@ -10,6 +10,7 @@ import typer
 
 from ordo.cluster.commands.printing import make_table, or_null, print_json, print_values, show
 from ordo.cluster.commands.reaching import Target, reaching
+from ordo.runtime.native.cluster_time import time_ms
 
 ConfigOption = Annotated[Path, typer.Option(help="node.toml of a member on this machine")]
 JsonOption = Annotated[bool, typer.Option("--json", help="print JSON; what is not known is null")]
@@ -56,7 +57,7 @@ def _of_one(target: Target) -> list[dict[str, Any]]:
             "member_id": config.node.member_id,
             "log_position": entry.log_position,
             "leadership_term_id": entry.leadership_term_id,
-            "timestamp": entry.timestamp,
+            "timestamp": time_ms(entry.timestamp),
             "recording_ids": list(entry.recording_ids),
             "digest": digest.hex() or None,
             "is_valid": entry.is_valid,

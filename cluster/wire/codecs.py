@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+from ordo.runtime.native.cluster_time import SYMBOLS, TimeUnit
 from ordo.runtime.sbe import Buffer, Message, by_template_id, decode_one_of
 
 if TYPE_CHECKING:
@@ -56,10 +57,15 @@ class SnapshotMark(IntEnum):
     END = 2
 
 
-class ClusterTimeUnit(IntEnum):
-    MILLIS = 0
-    MICROS = 1
-    NANOS = 2
+ClusterTimeUnit = TimeUnit
+_NO_TIME_UNIT = -(2**31)
+
+
+def find_time_unit(value: int) -> TimeUnit | None:
+    """Return the unit that a record or a snapshot names, ms for one of a version that had none; else None."""
+    if value == _NO_TIME_UNIT:
+        return TimeUnit.MILLIS
+    return TimeUnit(value) if value in SYMBOLS else None
 
 
 class AdminRequestType(IntEnum):

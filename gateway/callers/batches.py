@@ -11,6 +11,7 @@ from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.executions import REQUESTS
 from ordo.follow.reader import LogReader
 from ordo.follow.topics.feeds import FeedMessage, FeedReader, FeedStart
+from ordo.runtime.native.cluster_time import time_ms
 from ordo.service_api import ordo_pb2 as pb
 
 POLL_LIMIT = 256
@@ -199,7 +200,7 @@ def encode_entry(entry: LogEntry) -> pb.LogEntry:
     found = pb.LogEntry(
         position=entry.position,
         kind=entry.kind.value,
-        timestamp=entry.timestamp,
+        timestamp=time_ms(entry.timestamp),
         leadership_term_id=entry.leadership_term_id,
         session_id=entry.session_id,
         payload=entry.payload,
@@ -221,6 +222,6 @@ def encode_message(message: FeedMessage) -> pb.TopicMessage:
         sequence=message.sequence,
         position=message.position,
         message_index=message.message_index,
-        timestamp=message.timestamp,
+        timestamp=time_ms(message.timestamp),
         payload=message.payload,
     )

@@ -13,6 +13,7 @@ from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.reader import LogReader
 from ordo.gateway.console.cluster_view import exact
 from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.native.cluster_time import time_ms
 
 ENTRIES_MAX = 200
 READ_TIMEOUT_S = 3.0
@@ -141,7 +142,7 @@ class MessageBrowser:
         shown: dict[str, Any] = {
             "position": entry.position,
             "kind": entry.kind.value,
-            "time_ms": entry.timestamp,
+            "time_ms": time_ms(entry.timestamp),
             "term": entry.leadership_term_id,
             "session": str(entry.session_id) if entry.session_id >= 0 else "",
             "length": len(entry.payload),

@@ -13,6 +13,7 @@ from typing import Protocol
 from ordo.follow.topics.feeds import FeedMessage
 from ordo.gateway.kafka.wire.records import Stored
 from ordo.runtime.errors import OrdoError
+from ordo.runtime.native.cluster_time import time_ms
 
 READ_AHEAD_BYTES = 1 << 20
 WINDOW_BYTES = 4 << 20
@@ -77,7 +78,7 @@ class Cursor:
         if not self._messages and self.first_number != message.sequence:
             self.first_number = message.sequence
         end = self._total + len(message.payload) + MESSAGE_BYTES
-        self._messages.append(Stored(message.sequence, message.timestamp, message.payload))
+        self._messages.append(Stored(message.sequence, time_ms(message.timestamp), message.payload))
         self._ends.append(end)
         self.next_number = message.sequence + 1
 

@@ -17,6 +17,7 @@ from ordo.follow.reader import LogReader
 from ordo.follow.topics.feeds import FeedMessage, FeedReader
 from ordo.gateway.watching.watch_requests import WatchRequest
 from ordo.runtime.errors import ArchiveError, ClusterError, OrdoError
+from ordo.runtime.native.cluster_time import time_ms
 
 POLL_LIMIT = 64
 """Fragments of a poll: some 90 KB of messages that fill their datagrams, and one that is longer."""
@@ -167,12 +168,12 @@ class LogItems(_ItemsBeforeFailure):
 
 
 def _item_of_topic(message: FeedMessage) -> WatchedItem:
-    return _item(message.sequence, message.position, message.timestamp, message.payload)
+    return _item(message.sequence, message.position, time_ms(message.timestamp), message.payload)
 
 
 def item_of_log(entry: LogEntry) -> WatchedItem:
     more = {"kind": entry.kind.value, "session": str(entry.session_id)}
-    return _item(entry.sequence, entry.position, entry.timestamp, entry.payload, **more)
+    return _item(entry.sequence, entry.position, time_ms(entry.timestamp), entry.payload, **more)
 
 
 def _item(sequence: int, position: int, time_ms: int, payload: bytes, **more: str) -> WatchedItem:

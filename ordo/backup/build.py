@@ -19,6 +19,7 @@ from ordo.cluster.wire.streams import LOG_STREAM_ID
 from ordo.runtime.errors import OrdoError, StorageError
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.cluster_time import time_ms
 from ordo.runtime.native.file_access import file_mode
 from ordo.transport.client.client_transport import ClientTransport
 
@@ -74,7 +75,7 @@ def build_member(folder: BackupFolder, plan: Plan, directory: Path, closing: Clo
             store.put_term(*row)
         if entry is not None:
             store.put_snapshot(entry, plan.digest)
-        store.put_candidate_term(term_id, end_position, plan.survey.timestamp)
+        store.put_candidate_term(term_id, end_position, time_ms(plan.survey.timestamp))
         store.put_log_recording(log_id)
         store.folder.put_owner(owner)
         store.folder.put_origin(Origin(closing.identity, closing.identity_position))

@@ -11,10 +11,11 @@ from ordo.backup.snapshot_copy import check_snapshot
 from ordo.backup.survey import Survey
 from ordo.cluster.module.state.state_store import SnapshotEntry
 from ordo.runtime.errors import CorruptFrameError, OrdoError
+from ordo.runtime.native.cluster_time import time_ns
 
 
 class Target(NamedTuple):
-    """Where to: a log position, or a cluster time in ms since 1970; the end of the backup for neither."""
+    """Where to: a log position, or a cluster time, whose size tells its unit; the end of the backup for neither."""
 
     position: int | None
     timestamp: int | None
@@ -63,7 +64,7 @@ def _starts(contents: Contents, stretch: RecordingDescriptor, target: Target) ->
         one
         for one in reversed(contents.snapshots)
         if stretch.start_position <= one.log_position <= highest
-        and (target.timestamp is None or one.timestamp <= target.timestamp)
+        and (target.timestamp is None or time_ns(one.timestamp) <= time_ns(target.timestamp))
     ]
     return found + ([None] if stretch.start_position == 0 else [])
 

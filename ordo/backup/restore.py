@@ -24,7 +24,6 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from ordo.backup.build import ClosingRecords, build_member
@@ -41,8 +40,9 @@ from ordo.cluster.wire.log_identity import IDENTITY_BYTES, unpack_identity
 from ordo.cluster.wire.streams import MAIN_SERVICE_ID
 from ordo.runtime.errors import ConfigurationError, StorageError
 from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.cluster_time import describe_time
 from ordo.runtime.native.file_access import choose_file_access
-from ordo.runtime.settings.dates import parse_date_ms
+from ordo.runtime.settings.dates import parse_time as parse_date_or_time
 from ordo.transport.frame_layout import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, align_frame
 
 TERM_LEAP = 1 << 20
@@ -67,7 +67,7 @@ class Restored:
     def lines(self) -> Iterator[str]:
         survey, snapshot = self.plan.survey, self.plan.snapshot
         yield from self.plan.findings
-        time = datetime.fromtimestamp(survey.timestamp / 1000, UTC).isoformat(timespec="milliseconds")
+        time = describe_time(survey.timestamp)
         begin = "the beginning of the log" if snapshot is None else f"the snapshot at {snapshot.log_position}"
         versions = sorted(set(self.versions)) if len(set(self.versions)) == 1 else self.versions
         yield (
@@ -88,13 +88,17 @@ class Restored:
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds since 1970 from themselves, or from a date and time with its offset. Raises ConfigurationError."""
+    """Return a timestamp, whose size tells its unit, from itself or from a date with its offset.
+
+    Raises ConfigurationError.
+    """
     if text.isascii() and text.isdecimal():
         return int(text)
-    found = parse_date_ms(text)
+    found = parse_date_or_time(text)
     if found is None:
         raise ConfigurationError(
-            f"--time {text}: must be like 2026-03-01T12:00:00Z, with its offset, or milliseconds since 1970"
+            f"--time {text}: must be like 2026-03-01T12:00:00Z, with its offset, or milliseconds since 1970 (or "
+            "microseconds, or nanoseconds)"
         )
     return found
 
@@ -111,6 +115,7 @@ def restore_members(path: Path, configs: Sequence[NodeSettings], target: Target)
         for config in configs:
             _check_services(config, plan)
             _check_versions(config, plan.survey)
+            _check_time_unit(config, plan.survey)
         members = configs[0].member_list
         closing = close_log(
             plan.survey,
@@ -204,6 +209,15 @@ def _check_versions(config: NodeSettings, survey: Survey) -> None:
             )
 
 
+def _check_time_unit(config: NodeSettings, survey: Survey) -> None:
+    own, found = config.cluster.time_unit, survey.time_unit.symbol
+    if survey.terms and own != found:
+        raise ConfigurationError(
+            f'member {config.node.member_id} has time_unit = "{own}", and the log of the backup was begun with'
+            f' "{found}": give that in [cluster]'
+        )
+
+
 def _check_services(config: NodeSettings, plan: Plan) -> None:
     """Check that the number of services stays the same; it is unknown for a log without a snapshot."""
     own, needed = config.module_config().service_count, plan.snapshot
@@ -246,7 +260,7 @@ def close_log(
         term_base_log_position=survey.position,
         leader_member_id=members.voters[0].id,
         log_session_id=0,
-        time_unit=codecs.ClusterTimeUnit.MILLIS,
+        time_unit=survey.time_unit,
         app_version=survey.version_of(MAIN_SERVICE_ID),
     )
     closed = [

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, cast
 
 from ordo.cluster.module.versions.version_log import VersionChange
 from ordo.cluster.wire.app_version import NO_VERSION
-from ordo.cluster.wire.codecs import ClusterAction
+from ordo.cluster.wire.codecs import ClusterAction, find_time_unit
 from ordo.cluster.wire.configuration import NamedConfiguration, decode_configuration
 from ordo.cluster.wire.levels import FIRST_LEVEL
 from ordo.cluster.wire.succession import find_successor
 from ordo.consensus.state.messages import Lead
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry
 from ordo.runtime.errors import ArchiveError
+from ordo.runtime.native.cluster_time import TimeUnit, time_ns
 
 if TYPE_CHECKING:
     from ordo.archive.segments.reader import RecordedMessage
@@ -32,7 +33,7 @@ class Survey:
 
     position: int
     timestamp: int = 0
-    """Cluster time of the last record, ms."""
+    """Cluster time of the last record."""
     terms: list[tuple[int, int]] = field(default_factory=list)
     """(term id, base position) of every leadership term below."""
     sessions: set[int] = field(default_factory=set)
@@ -51,6 +52,8 @@ class Survey:
     """The cluster takes nothing of clients at this position."""
     successor: int = 0
     """The standby that goes on, since the log has ended for it; 0: none."""
+    time_unit: TimeUnit = TimeUnit.MILLIS
+    """The unit of the log's time."""
 
     @classmethod
     def of_snapshot(cls, snapshot: ModuleSnapshot, timestamp: int) -> Survey:
@@ -64,6 +67,7 @@ class Survey:
             {skip.log_position for skip in snapshot.skips},
             snapshot.level,
             snapshot.configuration,
+            time_unit=snapshot.point.time_unit,
         )
 
     def versions_of(self, service_id: int) -> list[int]:
@@ -100,6 +104,7 @@ class Survey:
     def _note(self, entry: LogEntry) -> None:
         if entry.kind is EntryKind.NEW_TERM:
             base = entry.values.term_base_log_position
+            self._note_time_unit(entry)
             if not self.terms or entry.leadership_term_id > self.terms[-1][0]:
                 self.terms.append((entry.leadership_term_id, base))
                 self.leads[entry.leadership_term_id] = Lead(entry.values.leader_member_id, entry.values.log_session_id)
@@ -122,6 +127,12 @@ class Survey:
         elif entry.kind is EntryKind.SESSION_CLOSE:
             self.sessions.discard(entry.session_id)
 
+    def _note_time_unit(self, entry: LogEntry) -> None:
+        unit = find_time_unit(entry.values.time_unit)
+        if unit is None:
+            raise ArchiveError(f"the record at position {entry.position} has time_unit={entry.values.time_unit}")
+        self.time_unit = unit
+
     def advance(self, messages: Iterable[RecordedMessage], position: int) -> bool:
         """Take the records up to a position; whether one ends there."""
         for message in messages:
@@ -131,10 +142,10 @@ class Survey:
         return self.position == position
 
     def advance_to_time(self, messages: Iterable[RecordedMessage], timestamp: int) -> bool:
-        """Take the records of a time, ms, and before; whether a later one proves that these are all."""
+        """Take the records of a time and before; whether a later one proves that these are all."""
         for message in messages:
             entry = decode_entry(message.position, message.payload)
-            if entry is not None and entry.timestamp > timestamp:
+            if entry is not None and time_ns(entry.timestamp) > time_ns(timestamp):
                 return True
             self.add(message)
         return False

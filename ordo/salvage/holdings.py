@@ -27,6 +27,7 @@ from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.messages import Lead
 from ordo.runtime.errors import ArchiveError, ClusterError, OrdoError, StorageError
 from ordo.runtime.io.storage import FileStorage, Storage
+from ordo.runtime.native.cluster_time import time_ms
 from ordo.runtime.native.sentinels import NULL_POSITION, NULL_VALUE
 from ordo.sequencer.log_terms import read_terms
 
@@ -206,7 +207,7 @@ def _read_folder(
     if log is not None:
         _read_log(recordings, log, holding, survey, end_position)
         holding.origin = holding.origin or _first_origin(recordings, log)
-    holding.end_position, holding.timestamp_ms = survey.position, survey.timestamp
+    holding.end_position, holding.timestamp_ms = survey.position, time_ms(survey.timestamp)
     holding.successor = survey.successor
     if holding.committed_position > end_position:
         holding.damage = holding.damage or "it lacks a part of what it knew to be committed"

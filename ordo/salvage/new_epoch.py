@@ -32,6 +32,7 @@ from ordo.cluster.wire.log_identity import IDENTITY_BYTES, Origin
 from ordo.runtime.errors import ClusterError
 from ordo.runtime.io.storage import FileStorage, Storage
 from ordo.runtime.native.clock import Clock, SystemClock
+from ordo.runtime.native.cluster_time import time_ms
 from ordo.salvage.comparison import Comparison, find_refusal
 from ordo.salvage.holding_rows import encode_holding
 from ordo.transport.client.client_transport import ClientTransport
@@ -142,7 +143,7 @@ def go_on_alone(
                 end_position,
                 findings.holding.terms,
                 closing.term_id,
-                findings.survey.timestamp,
+                time_ms(findings.survey.timestamp),
                 Origin(closing.identity, closing.identity_position),
             )
         )

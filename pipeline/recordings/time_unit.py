@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from ordo.pipeline.decoding.batches import BatchBuilder
 from ordo.pipeline.decoding.cursor import MessageCursor
 from ordo.pipeline.decoding.decoder import RecordDecoder, RowSelection
 from ordo.pipeline.recordings.recordings import Recording, open_cursor
+from ordo.runtime.native.cluster_time import TimeUnit
 
 _PROBE_BYTES = 4 << 20
 _TIME_UNIT_OFFSET = 8 + 40
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROS_FROM, _NANOS_FROM = 10**14, 10**17
 
 
 def time_unit_of(recording: Recording) -> int:
@@ -45,20 +44,14 @@ def time_unit_of_cursors(open_cursor: Callable[[], MessageCursor], is_log: bool)
         if kinds:
             return int(struct.unpack_from("<i", row["payload"], _TIME_UNIT_OFFSET)[0])
         if row["cluster_time"] is not None:
-            return unit_of(row["cluster_time"])
+            return TimeUnit.of_timestamp(row["cluster_time"])
     return None
-
-
-def unit_of(cluster_time: int) -> int:
-    """Return the unit of a time since 1970, by its size."""
-    return 2 if abs(cluster_time) >= _NANOS_FROM else 1 if abs(cluster_time) >= _MICROS_FROM else 0
 
 
 def moment(cluster_time: int) -> datetime | int:
     """Return the time in UTC; the number itself where it is no time of the calendar."""
-    micros = cluster_time * 1000 if unit_of(cluster_time) == 0 else cluster_time // 1000 ** (unit_of(cluster_time) - 1)
     try:
-        return _EPOCH + timedelta(microseconds=micros)
+        return TimeUnit.of_timestamp(abs(cluster_time)).to_datetime(cluster_time)
     except OverflowError:
         return cluster_time
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from ordo.runtime.errors import Reject, ServiceCallError, ServiceError, SnapshotError
@@ -174,11 +175,10 @@ class HarnessRun:
 class ServiceHarness:
     """A harness for one service, which acts as its `Cluster`. `role` FOLLOWER mocks egress as a follower does.
 
-    `joins_messages=False` calls `on_session_messages` for each message alone.
+    `joins_messages=False` calls `on_session_messages` for each message alone. All times are in `time_unit`.
     """
 
     member_id = 0
-    time_unit = TimeUnit.MILLIS
 
     def __init__(
         self,
@@ -187,8 +187,10 @@ class ServiceHarness:
         role: Role = Role.LEADER,
         snapshot: HarnessSnapshot | None = None,
         joins_messages: bool = True,
+        time_unit: TimeUnit = TimeUnit.MILLIS,
     ) -> None:
         self.role = role
+        self.time_unit = time_unit
         self._joins_messages = joins_messages
         self._inputs: deque[Input] = deque()
         self.log_position = 0
@@ -457,7 +459,11 @@ class ServiceHarness:
 
 
 def check_service(
-    make_service: Callable[[], Service], inputs: Iterable[Input], *, snapshot_points: int = 8
+    make_service: Callable[[], Service],
+    inputs: Iterable[Input],
+    *,
+    snapshot_points: int = 8,
+    time_unit: TimeUnit = TimeUnit.MILLIS,
 ) -> ServiceHarness:
     """Prove on these inputs that a service is deterministic and its snapshots hold its whole state.
 
@@ -469,8 +475,9 @@ def check_service(
     after a snapshot differs). Returns the first run.
     """
     items = list(inputs)
-    first = ServiceHarness(make_service).execute(*items)
-    second = ServiceHarness(make_service, joins_messages=False).execute(*items)
+    make = partial(ServiceHarness, make_service, time_unit=time_unit)
+    first = make().execute(*items)
+    second = make(joins_messages=False).execute(*items)
     _compare_effects(first.effects, second.effects, ServiceError, "a second run of the same inputs")
     expected = first.take_snapshot()
     if expected != second.take_snapshot():
@@ -478,20 +485,20 @@ def check_service(
     if first.state_hash() != second.state_hash():
         raise ServiceError("not deterministic: two runs of the same inputs give different hashes (state_hash)")
     for point in sorted({len(items) * step // max(snapshot_points, 1) for step in range(snapshot_points)}):
-        _check_snapshot(make_service, items, point, expected, first)
+        _check_snapshot(make, items, point, expected, first)
     return first
 
 
 def _check_snapshot(
-    make_service: Callable[[], Service],
+    make: Callable[..., ServiceHarness],
     items: list[Input],
     point: int,
     expected: HarnessSnapshot,
     first: ServiceHarness,
 ) -> None:
     effects = first.effects
-    before = ServiceHarness(make_service).execute(*items[:point])
-    restored = ServiceHarness(make_service, snapshot=before.take_snapshot()).execute(*items[point:])
+    before = make().execute(*items[:point])
+    restored = make(snapshot=before.take_snapshot()).execute(*items[point:])
     where = f"a service restored from its snapshot after input {point}"
     _compare_effects(effects[len(before.effects) :], restored.effects, SnapshotError, where)
     if restored.take_snapshot() != expected:

@@ -16,6 +16,7 @@ from ordo.cluster.wire.levels import IDENTITY_LEVEL
 from ordo.cluster.wire.log_identity import Log, are_of_two_clusters
 from ordo.cluster.wire.members import Member
 from ordo.runtime.errors import ArchiveError, ConfigurationError
+from ordo.runtime.native.cluster_time import TimeUnit, time_ns
 
 LENGTH = 96
 
@@ -136,4 +137,32 @@ def test_times_that_are_none(text: str) -> None:
 
 
 def test_times() -> None:
-    assert parse_time("1772366400000") == parse_time("2026-03-01T12:00:00Z") == parse_time("2026-03-01T13:00:00+01:00")
+    texts = (
+        "1772366400000",
+        "1772366400000000000",
+        "1772366400000ms",
+        "2026-03-01T12:00:00Z",
+        "2026-03-01T13:00:00+01:00",
+    )
+    assert {time_ns(parse_time(text)) for text in texts} == {1772366400000000000}
+
+
+@pytest.mark.parametrize("unit", TimeUnit)
+def test_the_unit_of_the_log_goes_on_behind_its_end(unit: TimeUnit) -> None:
+    first = codecs.NEW_LEADERSHIP_TERM_EVENT.encode(
+        leadership_term_id=0, term_base_log_position=0, timestamp=unit.duration(seconds=1_772_366_400), time_unit=unit
+    )
+    later = [message(0, unit.duration(seconds=1_772_366_400, milliseconds=one)) for one in (1, 2, 3)]
+    survey = Survey(0)
+    assert survey.advance_to_time(log(first, *later), 1_772_366_400_002), "one that is later proves that these are all"
+    assert (survey.position, survey.time_unit) == (3 * LENGTH, unit)
+    members = NamedConfiguration((Member(0, *["host:1"] * 5),), ())
+    closing = close_log(survey, b"", 64 * 1024, members, 0, b"draw")
+    _, values = codecs.decode(closing.records[0]) or (None, None)
+    assert values is not None and (values.time_unit, values.timestamp) == (unit, survey.timestamp)
+
+
+def test_a_unit_that_is_none_is_refused() -> None:
+    first = codecs.NEW_LEADERSHIP_TERM_EVENT.encode(leadership_term_id=0, term_base_log_position=0, time_unit=9)
+    with pytest.raises(ArchiveError, match="position 96 has time_unit=9"):
+        Survey(0).advance(log(first), LENGTH)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ordo.runtime.errors import ConfigurationError
-from ordo.runtime.settings.dates import parse_time_ms
+from ordo.runtime.settings.dates import parse_time
 
 SEQUENCE_PREFIX = "sequence:"
 
@@ -32,10 +32,10 @@ def parse_place(text: str, option: str) -> Place:
     number = text.removeprefix(SEQUENCE_PREFIX)
     if number != text and number.isascii() and number.isdecimal() and int(number):
         return Place(sequence=int(number))
-    found = parse_time_ms(text)
+    found = parse_time(text)
     if found is None:
         raise ConfigurationError(
             f"{option} {text}: allowed is a position, a cluster time such as 2026-03-01T12:00:00Z (with its offset) or"
-            " 1772366400000ms, the number of a message such as sequence:1234567, start, or end"
+            " 1772366400000ms (us, ns), the number of a message such as sequence:1234567, start, or end"
         )
     return Place(timestamp=found)

@@ -11,6 +11,7 @@ from ordo.debugging.replaying.execution import Execution, ServiceFailedError, Se
 from ordo.follow.entries import decode_entry
 from ordo.follow.log_commands import describe_entry
 from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.native.cluster_time import time_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,16 +111,26 @@ class Timeline:
 
     def go_to_time(self, timestamp: int) -> None:
         """Go to the last record of a cluster time or an earlier one."""
-        self.go(max((one.log_position for one in self._snapshots if one.timestamp <= timestamp), default=self.earliest))
+        wanted_ns = time_ns(timestamp)
+        self.go(
+            max(
+                (one.log_position for one in self._snapshots if time_ns(one.timestamp) <= wanted_ns),
+                default=self.earliest,
+            )
+        )
         begun = self.position
         first = self._next()
-        if first is not None and timestamp_of(first.position, first.payload) > timestamp and begun == self.earliest:
+        if (
+            first is not None
+            and time_ns(timestamp_of(first.position, first.payload)) > wanted_ns
+            and begun == self.earliest
+        ):
             raise ConfigurationError(self._describe_bounds(f"time {timestamp}"))
-        while self._run(self.log.end) and self.execution.container.time <= timestamp:
+        while self._run(self.log.end) and time_ns(self.execution.container.time) <= wanted_ns:
             begun = self.execution.position
             self._keep_now_and_then()
         self.go(begun)
-        while (found := self._next()) is not None and timestamp_of(found.position, found.payload) <= timestamp:
+        while (found := self._next()) is not None and time_ns(timestamp_of(found.position, found.payload)) <= wanted_ns:
             self._execute(found)
 
     def go_to_sequence(self, sequence: int) -> None:
