@@ -5,15 +5,20 @@ from libc.stdint cimport int64_t
 from ordo.runtime.native.clock cimport Clock
 
 cdef class ClusterClock:
-    """Epoch milliseconds that no step of the wall clock moves.
+    """Time since 1970 in the unit of the cluster, that no step of the wall clock moves.
 
     It goes on with the monotonic clock. From the wall clock it takes where it begins when the process starts; then it
     is drawn towards it by at most SLEW_DIVISOR-th of the time that passes. A follower takes the leader's time over when
     it joins, and no member's time is below that of a record in its log: so time goes on evenly when the leadership changes.
     """
     cdef Clock _clock
+    cdef readonly int64_t unit_ns         # the length of the cluster's unit of time
+    cdef int64_t _earliest                # time begins here where the wall clock is behind: its size tells the unit
+    cdef int64_t _limit                   # timestamps from here on are those of no clock
     cdef int64_t _offset_ns               # cluster time minus monotonic time
     cdef int64_t _slewed_ns               # monotonic time up to which the offset was drawn towards the wall clock
-    cdef int64_t _latest_ms               # newest timestamp in this member's log
-    cdef int64_t time_ms(self, int64_t now_ns) noexcept nogil
-    cdef void note_record(self, int64_t timestamp_ms, int64_t now_ns) noexcept nogil
+    cdef int64_t _latest                  # newest timestamp in this member's log
+    cdef int64_t alarm                    # cluster time at which a timer is due; INT64_MAX: none is known
+    cdef int64_t time(self, int64_t now_ns) noexcept nogil
+    cdef void note_record(self, int64_t timestamp, int64_t now_ns) noexcept nogil
+    cdef int64_t alarm_ns(self) noexcept nogil

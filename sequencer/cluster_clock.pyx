@@ -1,46 +1,61 @@
 """Cluster time, slewed. See cluster_clock.pxd, and docs/ARCHITECTURE.md, Cluster time."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t
 from ordo.runtime.native.time_units cimport MILLISECOND_NS
+
+from ordo.runtime.native.cluster_time import EARLIEST, TimeUnit
 
 cdef enum:
     SLEW_DIVISOR = 1000                   # clocks that NTP disciplines are slewed by half of that at most
 
-cdef int64_t TIMESTAMP_MS_LIMIT = <int64_t> 1 << 43   # beyond the year 2240: no clock says that
+cdef int64_t TIME_MS_LIMIT = <int64_t> 1 << 43   # beyond the year 2240: no clock says that
 
 
 cdef class ClusterClock:
-    def __init__(self, Clock clock not None):
+    def __init__(self, Clock clock not None, unit=TimeUnit.MILLIS):
         self._clock = clock
+        self.unit_ns = unit.length_ns
+        self._limit = TIME_MS_LIMIT * (MILLISECOND_NS // self.unit_ns)
+        self._earliest = self._latest = EARLIEST[unit]
+        self.alarm = INT64_MAX
         self._slewed_ns = clock.nano_time()
-        self._offset_ns = clock.epoch_time_ns() - self._slewed_ns
+        self._offset_ns = max(<int64_t> clock.epoch_time_ns(), self._earliest * self.unit_ns) - self._slewed_ns
 
-    cdef int64_t time_ms(self, int64_t now_ns) noexcept nogil:
+    cdef int64_t time(self, int64_t now_ns) noexcept nogil:
         cdef int64_t step_max_ns = (now_ns - self._slewed_ns) // SLEW_DIVISOR
         cdef int64_t difference_ns
         if step_max_ns >= 1000:
             self._slewed_ns = now_ns
             difference_ns = self._clock.epoch_time_ns() - now_ns - self._offset_ns
             self._offset_ns += max(-step_max_ns, min(step_max_ns, difference_ns))
-        return max((now_ns + self._offset_ns) // MILLISECOND_NS, self._latest_ms)
+        return max((now_ns + self._offset_ns) // self.unit_ns, self._latest)
 
-    cdef void note_record(self, int64_t timestamp_ms, int64_t now_ns) noexcept nogil:
-        if self._latest_ms < timestamp_ms < TIMESTAMP_MS_LIMIT:
-            self._latest_ms = timestamp_ms
-            self._offset_ns = max(self._offset_ns, timestamp_ms * MILLISECOND_NS - now_ns)
+    cdef void note_record(self, int64_t timestamp, int64_t now_ns) noexcept nogil:
+        if self._latest < timestamp < self._limit:
+            self._latest = timestamp
+            self._offset_ns = max(self._offset_ns, timestamp * self.unit_ns - now_ns)
 
-    def now_ms(self):
+    cdef int64_t alarm_ns(self) noexcept nogil:
+        """The monotonic time of the alarm, unless the clock is slewed until then."""
+        return INT64_MAX if self.alarm >= self._limit else self.alarm * self.unit_ns - self._offset_ns
+
+    def set_alarm(self, timestamp):
+        """A leader's next timer is due then; None: none is. In milliseconds the slow tick is exact enough for timers."""
+        is_exact = timestamp is not None and self.unit_ns < MILLISECOND_NS
+        self.alarm = max(<int64_t> timestamp, self._earliest) if is_exact else INT64_MAX
+
+    def now(self):
         """Cluster time."""
-        return self.time_ms(self._clock.nano_time())
+        return self.time(self._clock.nano_time())
 
-    def note(self, int64_t timestamp_ms):
+    def note(self, int64_t timestamp):
         """A record of this member's log has this timestamp: cluster time is not behind it."""
-        self.note_record(timestamp_ms, self._clock.nano_time())
+        self.note_record(timestamp, self._clock.nano_time())
 
-    def adopt(self, int64_t timestamp_ms):
+    def adopt(self, int64_t timestamp):
         """The leader that this member follows has this time now."""
-        if 0 <= timestamp_ms < TIMESTAMP_MS_LIMIT:
-            self._offset_ns = max(timestamp_ms, self._latest_ms) * MILLISECOND_NS - self._clock.nano_time()
+        if self._earliest <= timestamp < self._limit:
+            self._offset_ns = max(timestamp, self._latest) * self.unit_ns - self._clock.nano_time()
 
     @property
     def wall_clock_ahead_ms(self):

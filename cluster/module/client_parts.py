@@ -48,7 +48,7 @@ def make_client_parts(
     """Build the parts that serve clients. `on_image_gone` takes each image of the leader's ingress that ends."""
     authenticator = authenticator or AcceptAll()
     config, client, member, sequencer = base.config, base.seams.client, base.member, base.sequencer
-    session_timeout = config.session_timeout_ns // 1_000_000
+    session_timeout = config.session_timeout_ns // config.cluster_time_unit.length_ns
     session_ids = base.seams.random.secret("session ids")
     speaks_for = getattr(authenticator, "speaks_for", lambda principal, key_name: True)
     sessions = OpenSessions(
@@ -64,7 +64,7 @@ def make_client_parts(
         on_rejected=member.on_invalid_request,
         draw_session_id=lambda: session_ids.randint(1, SESSION_ID_MAX),
     )
-    services = Services(member, sessions, config.service_count)
+    services = Services(member, sessions, config.service_count, member.clock_watch.clock.set_alarm)
     leader_ingress = LeaderIngress(
         client,
         config,

@@ -72,7 +72,7 @@ class ConsensusCommands:
             case commands.Introduce(member_id, introduced_id):
                 self._outgoing.introduce(member_id, introduced_id)
             case commands.PersistCandidateTerm(candidate_term_id, log_position):
-                self._store.put_candidate_term(candidate_term_id, log_position, self._member.cluster_time)
+                self._store.put_candidate_term(candidate_term_id, log_position, self._member.cluster_time_ms)
             case commands.PersistTerm(leadership_term_id, base_position, lead):
                 self._store.put_term(leadership_term_id, base_position, lead)
             case commands.PersistDistrust():

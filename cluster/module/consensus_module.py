@@ -54,6 +54,7 @@ from ordo.consensus.core import ConsensusCore
 from ordo.consensus.standby import StandbyCore
 from ordo.consensus.state.states import ElectionState
 from ordo.runtime.errors import CorruptFrameError, StorageError, StorageMissingError
+from ordo.runtime.native.cluster_time import time_ms
 from ordo.sequencer.quotas import Quotas
 from ordo.sequencer.sequencer import Sequencer
 
@@ -135,7 +136,7 @@ class ConsensusModule:
         self.exchange = make_exchange(base, self.held, self.rules.versions.lacks, orders)
         standings = make_standings(base, self.rules, lambda: self.committed.executed_position)
         snapshot_work = SnapshotWork(
-            base, self.held, self.rules, self.exchange, standings, lambda: self.member.cluster_time
+            base, self.held, self.rules, self.exchange, standings, lambda: self.member.cluster_time_ms
         )
         self.snapshots = self._make_snapshots()
         self.watches = make_watches(
@@ -167,7 +168,9 @@ class ConsensusModule:
         core, sequencer, counters, client = self.core, self.sequencer, self.counters, seams.client
         notices = Notices(config.member_id, counters, seams.errors, seams.events)
         contacts = Contacts(client, sequencer, members, config.member_id, notices.record_error, config.bind_host)
-        clock_watch = ClockWatch(notices, core, sequencer, seams.clock, counters.clock_ahead, self._recovery)
+        clock_watch = ClockWatch(
+            notices, core, sequencer, seams.clock, counters.clock_ahead, self._recovery, config.cluster_time_unit
+        )
         replication = Replication(core, sequencer, contacts)
         member = OwnMember(config, notices, clock_watch, replication, gate.holds_appends)
         log = LogKeeper(
@@ -289,7 +292,7 @@ class ConsensusModule:
         snapshot = recovery.snapshot
         self.rules.go_on_from(snapshot.log_position if snapshot else 0, recovery.contents)
         if snapshot is not None:
-            self.exchange.orders.note(snapshot.log_position, snapshot.timestamp)
+            self.exchange.orders.note(snapshot.log_position, time_ms(snapshot.timestamp))
         self.counters.set_state(ModuleState.ACTIVE)
         self._report_trust()
         self.core.start(now_ns)
@@ -373,6 +376,14 @@ class ConsensusModule:
         self.watches.periodic.is_busy = has_work or self.core.state is not ElectionState.CLOSED
         return has_work
 
+    def fire_timers(self) -> None:
+        """Append an event for each timer that is due, as the serving leader; set the alarm for the next one."""
+        services = self.clients.services
+        if self.member.is_leader and not self.controls.control.is_suspended:
+            services.fire_timers()
+        else:
+            services.set_alarm(None)
+
     @property
     def has_timers(self) -> bool:
         """Whether a timer of a service may become due."""
@@ -399,7 +410,7 @@ class ConsensusModule:
         self.log.is_held = is_held_up or controls.transfer.is_stopping
         self.queries.work(now_ns)
         cluster_time = self.member.cluster_time
-        self.operators.work(cluster_time)
+        self.operators.work(time_ms(cluster_time))
         self._work_sessions(cluster_time, now_ns)
 
     def _work_sessions(self, cluster_time: int, now_ns: int) -> None:
@@ -409,7 +420,7 @@ class ConsensusModule:
             timeouts.increment(clients.requests.work(member, self.core.leader_member_id, cluster_time))
             if member.is_leader:
                 timeouts.increment(clients.sessions.work(member, cluster_time))
-                clients.services.fire_timers()
+                self.fire_timers()
                 clients.services.append_messages()
         if member.is_leader:
             clients.sessions.send(member, self.sequencer.commit_position)

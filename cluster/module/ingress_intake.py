@@ -24,7 +24,7 @@ class IngressIntakeHost(Protocol):
     """The member that receives the messages."""
 
     @property
-    def cluster_time(self) -> int: ...
+    def cluster_time_ms(self) -> int: ...
     def on_invalid_request(self, detail: str) -> None:
         """Count a refused request, and log one line."""
 
@@ -81,7 +81,7 @@ class IngressIntake(IngressHost):
         self._take(self._queries.on_query, message, image, self._clock.now())
 
     def on_operator(self, image: Image, message: bytes) -> None:
-        self._take(self._operators.on_message, message, image, self._host.cluster_time)
+        self._take(self._operators.on_message, message, image, self._host.cluster_time_ms)
         self._sequencer.request_tick()
 
     def on_invalid_request(self, detail: str) -> None:

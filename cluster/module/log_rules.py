@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from ordo.cluster.module.state.module_snapshot import ModuleSnapshot
     from ordo.cluster.module.state.recovery import Recovery
     from ordo.cluster.module.state.state_store import Skip
+    from ordo.cluster.module.versions.log_time import LogTime
     from ordo.cluster.module.versions.protocol_level import ProtocolLevel
     from ordo.cluster.module.versions.skips import Skips
     from ordo.cluster.module.versions.state_hashes import StateHashes
     from ordo.cluster.module.versions.versions import Versions
     from ordo.cluster.wire.log_identity import LogIdentity
+    from ordo.runtime.native.cluster_time import TimeUnit
     from ordo.runtime.sbe import Message
 
 
@@ -42,12 +44,14 @@ class LogRules:
         versions: Versions,
         hashes: StateHashes,
         skips: Skips,
+        time: LogTime,
     ) -> None:
         self.levels = levels
         self.identity = identity
         self.versions = versions
         self.hashes = hashes
         self.skips = skips
+        self._time = time
         self.handlers: dict[Message, Callable[[LogRecord], None]] = {
             ordo_codecs.VERSION_EVENT: versions.execute,
             ordo_codecs.LEVEL_EVENT: levels.execute,
@@ -57,7 +61,8 @@ class LogRules:
         """What executes the committed records, by their kind."""
 
     def start(self, recovery: Recovery) -> None:
-        """Set what is known before the log is read."""
+        """Set what is known before the log is read. Raises ClusterError for a snapshot that this member cannot use."""
+        self._time.start(recovery)
         self.levels.start(recovery.level)
         self.identity.start(recovery.log_identity, recovery.first_origin, has_log=recovery.has_log)
 
@@ -69,7 +74,8 @@ class LogRules:
         self.hashes.start(log_position)
 
     def on_record(self, record: LogRecord) -> None:
-        """Note a record of this member's durable log; it need not be committed."""
+        """Note a record of this member's durable log; it need not be committed. Raises ClusterError."""
+        self._time.on_record(record)
         self.levels.on_record(record)
         self.identity.on_record(record)
         self.versions.log.on_record(*record)
@@ -81,6 +87,11 @@ class LogRules:
         """Forget what was read beyond `position`, where the log was cut."""
         for one in (self.levels, self.identity, self.versions.log, self.hashes, self.skips):
             one.truncate(position)
+
+    @property
+    def time_unit(self) -> TimeUnit:
+        """The unit of the log's time."""
+        return self._time.unit
 
     def version_at(self, log_position: int) -> int:
         """Return the version of service 0 at a position, which the log's records and snapshots name."""

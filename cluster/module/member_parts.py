@@ -23,6 +23,7 @@ from ordo.cluster.module.snapshots.snapshot_source import SnapshotSource
 from ordo.cluster.module.state.host import ArchiveAccess, Orders, Replication
 from ordo.cluster.module.state.module_snapshot import SnapshotLayout
 from ordo.cluster.module.versions.fetched_state import FetchedState
+from ordo.cluster.module.versions.log_time import LogTime
 from ordo.cluster.module.versions.protocol_level import ProtocolLevel
 from ordo.cluster.module.versions.skips import Skips
 from ordo.cluster.module.versions.state_doubt import StateDoubt
@@ -161,7 +162,7 @@ def make_rules(base: Foundation, held: HeldStates, orders: Orders) -> LogRules:
         config.state_hash_every_bytes,
         ask_snapshot=orders.ask_snapshot,
     )
-    return LogRules(levels, identity, versions, hashes, skips)
+    return LogRules(levels, identity, versions, hashes, skips, LogTime(config.cluster_time_unit))
 
 
 @dataclass(frozen=True)

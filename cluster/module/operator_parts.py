@@ -40,12 +40,12 @@ class OperatorParts:
 
     def on_stranger(self, source_identity: str, message: bytes) -> None:
         """Take a message from outside the members, such as a backup's. Raises DecodeError."""
-        self.backups.on_message(message, source_identity, self.member.cluster_time)
+        self.backups.on_message(message, source_identity, self.member.cluster_time_ms)
 
-    def work(self, cluster_time: int) -> None:
+    def work(self, now_ms: int) -> None:
         """Answer those that wait; called with every slow tick."""
-        self.operators.work(cluster_time)
-        self.backups.work(cluster_time)
+        self.operators.work(now_ms)
+        self.backups.work(now_ms)
 
 
 def _make_answers(

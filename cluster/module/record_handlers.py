@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ordo.cluster.module.state.module_snapshot import SnapshotPoint
 from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.runtime.native.cluster_time import time_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,9 +34,9 @@ class SnapshotStart:
     def begin(self, record: LogRecord) -> None:
         """Begin a snapshot of the state after the ClusterActionRequest that was just executed."""
         values = record.values
-        self._orders.note(record.position, values.timestamp)
+        self._orders.note(record.position, time_ms(values.timestamp))
         app_version = self._rules.version_at(record.position)
-        point = SnapshotPoint(record.position, values.leadership_term_id, app_version)
+        point = SnapshotPoint(record.position, values.leadership_term_id, app_version, self._rules.time_unit)
         self._snapshots.begin(point, values.timestamp)
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ordo.archive.archive import Archive
     from ordo.archive.segments.catalog import RecordingDescriptor
     from ordo.cluster.module.state.counters import ModuleCounters
+    from ordo.runtime.native.cluster_time import TimeUnit
     from ordo.runtime.native.counters import Counter
     from ordo.runtime.security.authentication import Authenticator
     from ordo.transport.client.client import TransportClient
@@ -118,8 +119,10 @@ class CommittedLogBounds:
 class LogPlaces:
     """Finds numbers and times in a node's log by its index."""
 
-    def __init__(self, archive: Archive, cluster_dir: str, counters: ModuleCounters) -> None:
+    def __init__(self, archive: Archive, cluster_dir: str, counters: ModuleCounters, time_unit: TimeUnit) -> None:
+        """`time_unit` is that of the log; questions may have times of any."""
         self._archive = archive
+        self._time_unit = time_unit
         self._path = f"{cluster_dir}/{FILE_NAME}"
         self._counters = counters
 
@@ -137,7 +140,7 @@ class LogPlaces:
             if kind is PlaceKind.SEQUENCE:
                 place = index.before_sequence(value)
                 return None if place is None else ToldPlace(*place)
-            position = index.find_time(value, self._counters.commit_position.value)
+            position = index.find_time(self._time_unit.from_timestamp(value), self._counters.commit_position.value)
             return None if position is None else ToldPlace(position, 0, value, False)
         except IndexFault as fault:
             self._tell(fault.message)

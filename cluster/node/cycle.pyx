@@ -43,6 +43,7 @@ cdef class NodeCycle(Agent):
         cdef LogSamples samples = self.samples
         cdef LogTraces traces = sequencer.traces
         cdef ContainerLoop container
+        cdef int64_t cluster_time
         cdef int work = 0
         cdef bint has_looked = self.skips_left == 0
         if traces is not None:
@@ -53,7 +54,11 @@ cdef class NodeCycle(Agent):
             work += driver.receive_work(now_ns)
         work += sequencer.poll_consensus(now_ns)
         self.cluster_clock.note_record(sequencer.last_timestamp, now_ns)
-        work += sequencer.poll_ingress(now_ns, self.cluster_clock.time_ms(now_ns))
+        cluster_time = self.cluster_clock.time(now_ns)
+        if cluster_time >= self.cluster_clock.alarm:
+            self.module.fire_timers()
+            work += 1
+        work += sequencer.poll_ingress(now_ns, cluster_time)
         if now_ns >= samples.next_ns and sequencer.appended_position != samples.position:
             samples.take(sequencer.appended_position, now_ns)
         if driver is not None:
@@ -108,7 +113,8 @@ cdef class NodeCycle(Agent):
         return work
 
     cdef int64_t deadline_ns(self) noexcept nogil:
-        return min(self.next_tick_ns, self.sequencer.due_ns(), self.sequencer.quotas.due_ns)
+        cdef int64_t due_ns = min(self.next_tick_ns, self.sequencer.due_ns(), self.sequencer.quotas.due_ns)
+        return min(due_ns, self.cluster_clock.alarm_ns())
 
     cdef int _rare_work(self, int64_t now_ns) except -1:
         """The slow tick when it is due. What the driver has to tell, new images above all, does not wait for it."""

@@ -268,7 +268,7 @@ class Node:
             authenticator=self._authenticator,
             member_ports=self._member_ports,
             log_identity=self.module.told_identity,
-            places=LogPlaces(self.archive, str(self.config.cluster_dir), self.module.counters),
+            places=self._make_places(),
             on_error=on_error,
         )
 
@@ -369,6 +369,10 @@ class Node:
         ring = create_traces(memory, folder, cluster_id)
         self._closers.append(lambda: memory.remove(traces_path(folder, cluster_id)))
         return ring
+
+    def _make_places(self) -> LogPlaces:
+        unit = self.config.cluster.cluster_time_unit
+        return LogPlaces(self.archive, str(self.config.cluster_dir), self.module.counters, unit)
 
     def _make_sync_queue(self) -> SyncQueue:
         """Make a queue whose completed syncs wake the parked node through the driver's wake socket."""

@@ -14,6 +14,7 @@ That is true of any time from March 1973 to 5138; in us and ns, cluster time beg
 
 Native code has the same numbers in time_units.pxd.
 """
+TIMESTAMP_MAX = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -61,6 +62,10 @@ class TimeUnit(IntEnum):
     def to_ns(self, value: int) -> int:
         """Return a time or a duration of this unit in nanoseconds."""
         return value * self.length_ns
+
+    def from_timestamp(self, timestamp: int) -> int:
+        """Return a timestamp of any unit in this one, rounded up, at most TIMESTAMP_MAX."""
+        return min(-(-time_ns(timestamp) // self.length_ns), TIMESTAMP_MAX)
 
     def to_datetime(self, timestamp: int) -> datetime:
         """Return a timestamp as a date in UTC, rounded down to microseconds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from ordo.cluster.monitoring.counters import counter_value, read_counters
 from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.native.cluster_time import TimeUnit
 from ordo.runtime.security.tokens import hash_token, new_token
 from tests.attacks.gate import ANSWER, CHALLENGE, PASSWORD
 from tests.clusters import PATIENT, ready_cluster
@@ -99,6 +101,21 @@ def await_sessions(cluster: LocalCluster, count: int) -> None:
         return ends == [count] * len(ends) or None
 
     cluster.await_value(known, f"{count} sessions on every member")
+
+
+@pytest.mark.parametrize("unit", [TimeUnit.MILLIS, TimeUnit.NANOS])
+def test_messages_have_the_time_of_the_cluster(
+    java: JavaPeers, start_cluster: StartCluster, shm_path: Path, unit: TimeUnit
+) -> None:
+    cluster = start_cluster(time_unit=unit.symbol)
+    peer, _ = start_client(java, shm_path / "java", endpoints(cluster))
+    peer.tell("send 10")
+    await_echoes(peer, 10)
+    peer.tell("time")
+    (timestamp,) = peer.await_line("time")
+    assert TimeUnit.of_timestamp(int(timestamp)) is unit
+    assert abs(time.time_ns() - unit.to_ns(int(timestamp))) < 600_000_000_000
+    close(peer)
 
 
 def test_session_from_connect_to_close(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:

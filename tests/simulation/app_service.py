@@ -7,7 +7,7 @@ from typing import Any
 
 from ordo.applications.outputs import group_identity
 from ordo.service_api.service import Cluster, ClusteredService
-from tests.simulation.operations import decode_request
+from tests.simulation.operations import decode_request, later
 
 GROUP = "simulated"
 GROUP_IDENTITY = group_identity(GROUP)
@@ -61,7 +61,7 @@ class CountingService(ClusteredService):
         self.requests += 1
         self._write(FOR_RECORD, request.client, request.number)
         if self.requests % 7 == 0:
-            self.cluster.schedule_timer(self.requests % 5, timestamp + TIMER_DELAY_MS)
+            self.cluster.schedule_timer(self.requests % 5, later(self.cluster, timestamp, TIMER_DELAY_MS))
 
     def on_session_open(self, session: Any, timestamp: int) -> None:
         self._see(b"open", session.id, timestamp)

@@ -107,6 +107,7 @@ def node_config(world: NodeWorld, member_id: int) -> NodeSettings:
                 "startup_canvass_timeout": options.startup_canvass_timeout_ns,
                 "session_timeout": options.session_timeout_ns,
                 "max_sessions": options.sessions_max,
+                "time_unit": options.time_unit,
                 "appointed_leader_id": options.appointed_leader_id,
                 "log_term_length": options.term_length,
                 "segment_length": options.segment_length,

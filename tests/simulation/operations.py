@@ -8,6 +8,8 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+from ordo.service_api.service import Cluster
+
 _REQUEST = struct.Struct("<IIqBqqq")
 _REPLY = struct.Struct("<IqBq")
 NONE_VALUE = -1
@@ -79,3 +81,9 @@ def encode_reply(request: Request, ok: bool, value: int) -> bytes:
 def decode_reply(payload: bytes) -> Reply:
     client, number, ok, value = _REPLY.unpack(payload)
     return Reply(client, number, bool(ok), value)
+
+
+def later(cluster: Cluster, timestamp: int, delay_ms: int) -> int:
+    """Return the deadline of a timer in the unit of the cluster's time."""
+    assert cluster.time_unit is not None
+    return timestamp + cluster.time_unit.duration(milliseconds=delay_ms)

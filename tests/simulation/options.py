@@ -37,6 +37,7 @@ class Options:
     startup_canvass_timeout_ns: int = 1 * S
     session_timeout_ns: int = 10 * S
     sessions_max: int = 100
+    time_unit: str = "ms"
     appointed_leader_id: int = -1
     host_names: bool = False
     cycle_ns: int = 100 * US

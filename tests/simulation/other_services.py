@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from ordo.service_api.service import Cluster, ClusteredService
+from tests.simulation.operations import later
 from tests.simulation.service import chain, digest_of
 
 NAMES = b"ABCDEFGHI"
@@ -94,7 +95,7 @@ class OtherService(ClusteredService):
         self._done(header.position, f"message {session.id}", payload)
         draw = int(digest_of(self._prefix + payload + header.position.to_bytes(8, "little")), 16)
         if draw % 5 == 0:
-            timer_id, deadline = draw // 5 % TIMER_IDS, timestamp + draw // 100 % 400
+            timer_id, deadline = draw // 5 % TIMER_IDS, later(self.cluster, timestamp, draw // 100 % 400)
             self.state.timers[timer_id] = deadline
             self.cluster.schedule_timer(timer_id, deadline)
         elif draw % 5 == 1:

@@ -664,7 +664,7 @@ def cluster_time_follows_the_wall_clock(patch: Patch) -> None:
     """A step of the leader's wall clock is a step of cluster time."""
 
     def work(self: ClockWatch) -> None:
-        self.clock.adopt(self.clock.now_ms() + self.clock.wall_clock_ahead_ms)
+        self.clock.adopt(self.clock.now() + self.clock.wall_clock_ahead_ms * 1_000_000 // self.clock.unit_ns)
 
     patch(ClockWatch, "work", work)
 

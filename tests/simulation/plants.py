@@ -20,6 +20,7 @@ from tests.simulation import (
     planted_renewals,
     planted_requests,
     planted_services,
+    planted_time,
     planted_volumes,
 )
 
@@ -39,6 +40,7 @@ MODULES = (
     planted_recoveries,
     planted_renewals,
     planted_requests,
+    planted_time,
     planted_volumes,
 )
 BY_NAME: dict[str, Plant] = {

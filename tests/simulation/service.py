@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from ordo.runtime.errors import Reject
 from ordo.service_api.service import Cluster, ClusteredService, MessageRun
 from tests.simulation.app_service import GROUP_IDENTITY, AppOutput
-from tests.simulation.operations import NONE_VALUE, Kind, Request, decode_reply, decode_request, encode_reply
+from tests.simulation.operations import NONE_VALUE, Kind, Request, decode_reply, decode_request, encode_reply, later
 from tests.simulation.questions import Answer, decode_question
 
 DIGESTS_KEPT = 256
@@ -213,8 +213,8 @@ class RegisterService(ClusteredService):
                 if ok:
                     state.registers[request.first] = request.second
             case Kind.TIMER:
-                state.timers[request.first] = timestamp + request.second
-                self.cluster.schedule_timer(request.first, timestamp + request.second)
+                deadline = state.timers[request.first] = later(self.cluster, timestamp, request.second)
+                self.cluster.schedule_timer(request.first, deadline)
             case Kind.CANCEL:
                 state.timers.pop(request.first, None)
                 self.cluster.cancel_timer(request.first)

@@ -100,6 +100,7 @@ TIMED = Options(
     duration_ns=6 * S, clock_mean_ns=S // 2, kill_mean_ns=S, transfer_mean_ns=S, outage_mean_ns=300 * MS,
     heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
 )  # fmt: skip
+MICROS = replace(TIMED, time_unit="us")
 UPGRADED = Options(
     duration_ns=4 * S, operation_mean_ns=5 * MS, upgrade_mean_ns=400 * MS, snapshot_mean_ns=700 * MS, kill_mean_ns=S,
     partition_mean_ns=S, outage_mean_ns=400 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
@@ -235,6 +236,9 @@ OPTIONS = {
     "instances_do_not_know_what_the_others_wrote": replace(WRITTEN, applications=1),
     "cluster_time_follows_the_wall_clock": TIMED,
     "successors_go_by_their_own_clocks": TIMED,
+    "one_leader_stamps_in_another_unit": MICROS,
+    "sessions_time_out_by_the_number_of_milliseconds": replace(MICROS, clock_mean_ns=0),
+    "snapshots_forget_the_unit_of_time": replace(MICROS, snapshot_mean_ns=S // 2),
     "one_member_applies_versions_late": UPGRADED,
     "one_member_executes_all_with_its_newest_code": UPGRADED,
     "versions_are_forgotten_by_a_restart": UPGRADED,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ordo.consensus.state.states import ElectionState
 from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.cluster_time import time_ns
 from ordo.runtime.random import RandomSource
 from tests.simulation.applications import SimulatedApplication
 from tests.simulation.canaries import SimulatedCanary
@@ -328,11 +329,11 @@ class World(Timeline):
         """How far off the last timer is, in the cluster's time."""
         timers = [node.service.state.timers for node in self.members() if node.service is not None]
         timers += [other.state.timers for node in self.members() for other in node.others.values()]
-        deadline_ms = max((one for deadlines in timers for one in deadlines.values()), default=0)
-        cluster_ms = max(
+        deadline = max((one for deadlines in timers for one in deadlines.values()), default=0)
+        cluster_time = max(
             (one.module.member.cluster_time for one in self.members() if one.module.member.is_leader), default=0
         )
-        return max(0, deadline_ms - cluster_ms) * MS
+        return max(0, time_ns(deadline) - time_ns(cluster_time))
 
     def describe(self) -> str:
         """One line: where every member and client stands."""

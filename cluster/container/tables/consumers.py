@@ -21,6 +21,7 @@ from ordo.cluster.wire.sessions.consumer_codec import (
 )
 from ordo.cluster.wire.sessions.difference_codec import decode_difference
 from ordo.cluster.wire.sessions.instance_codec import decode_report
+from ordo.runtime.native.cluster_time import time_ms
 from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class ContainerConsumers:
         elif command.kind is CommandKind.APP_UPGRADE:
             self._tell_text(session_id, command, f"[{position}]")
         else:
-            self._tell(self.table.execute(command, session_id, position, self._loop.time))
+            self._tell(self.table.execute(command, session_id, position, time_ms(self._loop.time)))
 
     def on_report(self, record: bytes, position: int) -> None:
         """Execute an AppReport. One that makes no sense, or is of a session that is closed, changes nothing."""
@@ -86,7 +87,7 @@ class ContainerConsumers:
     def close(self, session_id: int, position: int) -> None:
         """Note that a session is over."""
         self.instances.close_session(session_id)
-        self._tell(self.table.close_session(session_id, position, self._loop.time))
+        self._tell(self.table.close_session(session_id, position, time_ms(self._loop.time)))
 
     def _tell(self, notices: list[Notice]) -> None:
         """Send notices; a member asks again if one is lost."""

@@ -19,6 +19,7 @@ from ordo.cluster.wire.sessions.instance_codec import (
     encode_report,
 )
 from ordo.runtime.errors import SnapshotError
+from ordo.runtime.native.cluster_time import time_ms
 
 LIST_BYTES_MAX = 4096
 
@@ -85,5 +86,5 @@ def _describe(report: InstanceReport, log_position: int, time: int) -> dict[str,
         "refused": bool(report.flags & ReportFlag.REFUSED),
         "outputs_refused": report.refused,
         "refused_exact": report.is_refused_exact,
-        "reported_ms": time - report.timestamp,
+        "reported_ms": time_ms(time) - time_ms(report.timestamp),
     }

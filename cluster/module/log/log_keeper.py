@@ -156,7 +156,7 @@ class LogKeeper:
             term_base_log_position=base_position,
             leader_member_id=self._own.id,
             log_session_id=self._leader_log.publication.session_id,
-            time_unit=codecs.ClusterTimeUnit.MILLIS,
+            time_unit=self._config.cluster_time_unit,
             app_version=app_version,
         )
         for _ in range(FIRST_RECORD_ATTEMPTS):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.members import Member, encode_members
+from ordo.runtime.native.cluster_time import time_ns
 from ordo.runtime.native.sentinels import NULL_VALUE
-from ordo.runtime.native.time_units import MILLISECOND_NS
 
 if TYPE_CHECKING:
     from ordo.consensus.core import ConsensusCore
@@ -34,14 +34,14 @@ def extended_members_response(
     cluster_time: int,
     correlation_id: int,
 ) -> bytes:
-    """Return an encoded ClusterMembersExtendedResponse of the member `member_id`; `cluster_time` in ms.
+    """Return an encoded ClusterMembersExtendedResponse of the member `member_id`; `cluster_time` in its unit.
 
     A follower knows its own position only, a leader those that were acknowledged in its term; the rest is -1, and so is
     the time of a member's last append, which nobody keeps.
     """
     return codecs.CLUSTER_MEMBERS_EXTENDED_RESPONSE.encode(
         correlation_id=correlation_id,
-        current_time_ns=cluster_time * MILLISECOND_NS,
+        current_time_ns=time_ns(cluster_time),
         leader_member_id=core.leader_member_id,
         member_id=member_id,
         active_members=[_entry(member, member_id, core) for member in voters],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ordo.runtime.errors import OrdoError
+from ordo.runtime.native.cluster_time import time_ms
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.transport.uri import ChannelUri
 
@@ -63,7 +64,7 @@ class Details:
             "state_hash_position": self._hashes.agreed_position,
             "terms": self._core.terms[-TERMS_MAX:],
             "snapshots": [
-                [one.log_position, one.leadership_term_id, one.timestamp]
+                [one.log_position, one.leadership_term_id, time_ms(one.timestamp)]
                 for one in reversed(self._shelf.valid()[:SNAPSHOTS_MAX])
             ],
             "evidence": [one.describe() for one in self._shelf.list_evidence()],
@@ -82,7 +83,7 @@ class Details:
                 "opened": one.opened_log_position,
                 "principal": _plain(one.encoded_principal.decode("utf-8", "replace"), NAME_LENGTH_MAX),
                 "address": _plain(_address(one.response_channel), NAME_LENGTH_MAX),
-                "active_ms": self._last_activity(one.id),
+                "active_ms": time_ms(self._last_activity(one.id)),
                 **({"held": True} if self._is_held(one.id) else {}),
             }
             for one in found

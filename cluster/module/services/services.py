@@ -19,6 +19,8 @@ from ordo.cluster.wire.streams import MAIN_SERVICE_ID
 from ordo.sequencer.hosts import ServiceHost
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ordo.cluster.module.services.service_link import ServiceReporter
     from ordo.cluster.module.sessions.sessions import OpenSessions
     from ordo.cluster.module.state.host import AppendingHost
@@ -29,8 +31,12 @@ if TYPE_CHECKING:
 class Services(ServiceHost):
     """The links, timers and messages of the services; handles their messages by service id."""
 
-    def __init__(self, host: AppendingHost, sessions: OpenSessions, count: int) -> None:
+    def __init__(
+        self, host: AppendingHost, sessions: OpenSessions, count: int, set_alarm: Callable[[int | None], None]
+    ) -> None:
+        """Take the member's parts; `set_alarm` takes the time of a leader's next timer, or None."""
         self._host = host
+        self.set_alarm = set_alarm
         self._sessions = sessions
         self._count = count
         self._links: list[ServiceLink] = []
@@ -70,7 +76,7 @@ class Services(ServiceHost):
     def fire_timers(self) -> None:
         """Append a TimerEvent for each timer that is due; for the leader only."""
         host, now = self._host, self._host.cluster_time
-        self.timers.fire_due(
+        is_done = self.timers.fire_due(
             now,
             lambda correlation_id: host.append(
                 codecs.TIMER_EVENT.encode(
@@ -78,6 +84,8 @@ class Services(ServiceHost):
                 )
             ),
         )
+        # One that found no room in the log is fired by a later slow tick.
+        self.set_alarm(self.timers.next_deadline if is_done else None)
 
     def append_messages(self) -> None:
         """Append the service messages to the log; for the leader only."""
@@ -93,6 +101,7 @@ class Services(ServiceHost):
 
     def lose_leadership(self) -> None:
         self.timers.lose_leadership()
+        self.set_alarm(None)
         self.messages.lose_leadership()
 
     # -- from the services ---------------------------------------------------------------------------------------------
@@ -102,12 +111,18 @@ class Services(ServiceHost):
 
     def on_schedule_timer(self, service_id: int, correlation_id: int, deadline: int) -> None:
         self.timers[service_id].schedule(correlation_id, deadline)
+        self._reset_alarm()
 
     def on_cancel_timer(self, service_id: int, correlation_id: int) -> None:
         self.timers[service_id].cancel(correlation_id)
 
     def on_timer_executed(self, service_id: int, correlation_id: int, timestamp: int) -> None:
         self.timers[service_id].on_service_executed(correlation_id, timestamp)
+        self._reset_alarm()
+
+    def _reset_alarm(self) -> None:
+        if self._host.is_leader:
+            self.set_alarm(self.timers.next_deadline)
 
     def on_close_session(self, service_id: int, session_id: int, detail: str = "") -> None:
         if self._host.is_leader:

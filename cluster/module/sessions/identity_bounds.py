@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ordo.cluster.wire import ordo_codecs
 from ordo.runtime.errors import DecodeError
+from ordo.runtime.native.cluster_time import time_ms
 from ordo.runtime.native.sentinels import NULL_POSITION
 from ordo.service_api.requests import OpenStatus, RequestLimits
 
@@ -45,7 +46,7 @@ class IdentityBounds:
         """Set the bounds. `of_principal`: 0 for three quarters of what a service keeps.
 
         `on_refused` takes a line the first time that a principal meets its bound, and again once it was below. `window`
-        is in cluster time units, ms; 0: an hour.
+        is in ms of cluster time; 0: an hour.
         """
         limits = RequestLimits()
         self._sessions = sessions
@@ -75,25 +76,26 @@ class IdentityBounds:
             return True
         principal, name = session.encoded_principal, ordo_codecs.join_identity(values)
         own = self._opened.get(principal, OrderedDict())
-        self._forget_old(principal, own, cluster_time)
+        now_ms = time_ms(cluster_time)
+        self._forget_old(principal, own, now_ms)
         if name not in own and values.known_position <= 0 and len(own) >= self._bound:
             self._refuse(session, values)
             return False
         self._full.discard(principal)
-        self._note(principal, name, cluster_time)
+        self._note(principal, name, now_ms)
         return True
 
-    def _note(self, principal: bytes, name: bytes, cluster_time: int) -> None:
+    def _note(self, principal: bytes, name: bytes, now_ms: int) -> None:
         own = self._opened.setdefault(principal, OrderedDict())
         self._count += name not in own
-        own[name] = cluster_time
+        own[name] = now_ms
         own.move_to_end(name)
         if self._count > self._names_max:
             most = max(self._opened, key=lambda one: len(self._opened[one]))
             self._drop_oldest(most, self._opened[most])
 
-    def _forget_old(self, principal: bytes, own: OrderedDict[bytes, int], cluster_time: int) -> None:
-        while own and cluster_time - next(iter(own.values())) > self._window:
+    def _forget_old(self, principal: bytes, own: OrderedDict[bytes, int], now_ms: int) -> None:
+        while own and now_ms - next(iter(own.values())) > self._window:
             self._drop_oldest(principal, own)
 
     def _drop_oldest(self, principal: bytes, own: OrderedDict[bytes, int]) -> None:

@@ -25,6 +25,7 @@ from ordo.cluster.wire.sessions.ingress_notice import UNCHECKED_NOTICE
 from ordo.cluster.wire.sessions.message_limit import encode_message_limit
 from ordo.cluster.wire.sessions.principal_mark import encode_mark, is_wanted
 from ordo.runtime.errors import ChannelError, ClusterError, OrdoError
+from ordo.runtime.native.cluster_time import time_ms
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.security.authentication import (
     PRINCIPAL_LENGTH_BYTES_MAX,
@@ -279,7 +280,9 @@ class SessionRequests:
         elif (refusal := self._why_not_host(image)) is not None:
             session.refuse(EventCode.ERROR, refusal)
         else:
-            self._authenticator.on_connect_request(session.session_id, request.encoded_credentials, cluster_time)
+            self._authenticator.on_connect_request(
+                session.session_id, request.encoded_credentials, time_ms(cluster_time)
+            )
 
     def _why_not_host(self, image: Image) -> str | None:
         """Return why a host may have no more sessions, or ''. Its waiting requests count, this one included."""
@@ -319,7 +322,9 @@ class SessionRequests:
         if request is not None and request.state is RequestState.CHALLENGED and request.image is image:
             request.correlation_id = response.correlation_id
             request.deadline = cluster_time + self._session_timeout
-            self._authenticator.on_challenge_response(request.session_id, response.encoded_credentials, cluster_time)
+            self._authenticator.on_challenge_response(
+                request.session_id, response.encoded_credentials, time_ms(cluster_time)
+            )
 
     def on_opened(self, session: ClusterSession, leadership: Leadership, cluster_time: int) -> None:
         """Admit a session whose open event was committed, and tell its client."""
@@ -388,10 +393,10 @@ class SessionRequests:
 
     def _advance(self, request: SessionRequest, leadership: Leadership, leader_id: int, cluster_time: int) -> None:
         if request.state is RequestState.CONNECTING:
-            self._authenticator.on_connected_session(request, cluster_time)
+            self._authenticator.on_connected_session(request, time_ms(cluster_time))
         elif request.state is RequestState.CHALLENGED:
             self._send_challenge(request)
-            self._authenticator.on_challenged_session(request, cluster_time)
+            self._authenticator.on_challenged_session(request, time_ms(cluster_time))
         if request.state is RequestState.AUTHENTICATED:
             self._append_open(request, leadership, cluster_time)
         elif request.state is RequestState.REFUSED:

@@ -56,6 +56,11 @@ class TimerService:
                 return correlation_id
         return None
 
+    @property
+    def next_deadline(self) -> int | None:
+        """Return a deadline that none of the timers is due before; None where there are none."""
+        return self._heap[0][0] if self._heap else None
+
     def put_back(self, correlation_id: int) -> None:
         """Keep a timer due, because its TimerEvent could not be appended."""
         self._push(correlation_id)
@@ -118,14 +123,24 @@ class ClusterTimers:
         for one in self._services:
             one.execute(correlation_id)
 
-    def fire_due(self, now: int, append: Callable[[int], bool]) -> None:
-        """Give every timer that is due to `append(correlation_id)`, until it returns False; for the leader only."""
+    @property
+    def next_deadline(self) -> int | None:
+        """Return a deadline that none of the timers is due before; None where there are none."""
+        found = (one.next_deadline for one in self._services)
+        return min((deadline for deadline in found if deadline is not None), default=None)
+
+    def fire_due(self, now: int, append: Callable[[int], bool]) -> bool:
+        """Give every timer that is due to `append(correlation_id)`, until it returns False; for the leader only.
+
+        Returns whether all of them were appended.
+        """
         for one in self._services:
             while (correlation_id := one.pop_due(now)) is not None:
                 if not append(correlation_id):
                     one.put_back(correlation_id)
-                    return
+                    return False
                 one.mark_fired(correlation_id)
+        return True
 
     def lose_leadership(self) -> None:
         for one in self._services:

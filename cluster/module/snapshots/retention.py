@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ordo.runtime.errors import ArchiveError
+from ordo.runtime.native.cluster_time import time_ms
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.native.time_units import MILLISECOND_NS, SECOND_NS
 
@@ -60,7 +61,7 @@ class RetentionPolicy:
             bound = min(bound, commit_position - self.log_bytes)
         if self.log_ns is not None:
             kept_since_ms = cluster_time_ms - self.log_ns // MILLISECOND_NS
-            older = (entry.log_position for entry in kept if entry.timestamp <= kept_since_ms)
+            older = (entry.log_position for entry in kept if time_ms(entry.timestamp) <= kept_since_ms)
             bound = min(bound, max(older, default=0))
         return max(0, bound)
 

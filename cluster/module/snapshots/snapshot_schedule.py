@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ordo.runtime.native.cluster_time import time_ms
 from ordo.runtime.native.time_units import MILLISECOND_NS
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class SnapshotOrders:
     def work(self, now_ns: int) -> None:
         """Order a snapshot when one is due."""
         if self._host.is_leader:
-            self._schedule.work(self._sequencer.commit_position, self._host.cluster_time)
+            self._schedule.work(self._sequencer.commit_position, time_ms(self._host.cluster_time))
 
     def order_early(self, room_bytes: int) -> None:
         """Order a snapshot, as a leader short of room, so that retention can delete log."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from ordo.consensus.state.messages import Message, NewLeadershipTerm
+from ordo.runtime.native.cluster_time import TimeUnit
 from ordo.sequencer.cluster_clock import ClusterClock
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Recovered(Protocol):
 
     @property
     def log_timestamp(self) -> int:
-        """The cluster time where the scan of this member's log begins, in ms."""
+        """The cluster time where the scan of this member's log begins."""
 
 
 class ClockWatch:
@@ -49,19 +50,21 @@ class ClockWatch:
         wall_clock: Clock,
         counter: Counter,
         recovery: Recovered,
+        unit: TimeUnit = TimeUnit.MILLIS,
     ) -> None:
+        """Take the member's parts, and the unit of its cluster's time."""
         self._host = host
         self._core = core
         self._sequencer = sequencer
-        self.clock = ClusterClock(wall_clock)
+        self.clock = ClusterClock(wall_clock, unit)
         self.clock.note(recovery.log_timestamp)
         self._counter = counter
         self._told_ms = 0
 
-    def now_ms(self) -> int:
-        """Return cluster time in ms, never earlier than any record of this member's log."""
+    def now(self) -> int:
+        """Return cluster time in its unit, never earlier than any record of this member's log."""
         self.clock.note(self._sequencer.last_timestamp)
-        return self.clock.now_ms()
+        return self.clock.now()
 
     def note(self, values: object) -> None:
         """Take note of a record that became durable in this member's log."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ordo.cluster.wire.members import ingress_endpoints
+from ordo.runtime.native.cluster_time import time_ms
 from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
@@ -91,8 +92,13 @@ class OwnMember:
 
     @property
     def cluster_time(self) -> int:
-        """Epoch time in milliseconds as the cluster has it; never earlier than any record of this member's log."""
-        return self.clock_watch.now_ms()
+        """Epoch time as the cluster has it, in its unit; never earlier than any record of this member's log."""
+        return self.clock_watch.now()
+
+    @property
+    def cluster_time_ms(self) -> int:
+        """Cluster time in milliseconds, whatever its unit."""
+        return time_ms(self.cluster_time)
 
     @property
     def ingress_endpoints(self) -> str:

@@ -355,7 +355,7 @@ class Recovery:
 
     @property
     def log_timestamp(self) -> int:
-        """The cluster time at `log_position` in ms; 0 at the beginning of the log."""
+        """The cluster time at `log_position`; 0 at the beginning of the log."""
         return self.snapshot.timestamp if self.snapshot is not None else 0
 
     @property

@@ -11,6 +11,7 @@ from ordo.cluster.module.sessions.quota_settings import PrincipalSettings, Quota
 from ordo.cluster.wire.members import Member
 from ordo.consensus.state.settings import ConsensusSettings
 from ordo.runtime.errors import ChannelError
+from ordo.runtime.native.cluster_time import TimeUnit
 from ordo.runtime.native.time_units import SECOND_NS
 from ordo.runtime.settings.config import DurationNs, Settings, SizeBytes, duration_within, size_within
 from ordo.sequencer.leader_ingress import check_group
@@ -62,6 +63,11 @@ class ClusterSettings(Settings):
         default=ConsensusSettings.termination_timeout_ns,
         alias="termination_timeout",
         description="How long a shutdown of the cluster waits for the members before it ends without them.",
+    )
+    time_unit: Literal["ms", "us", "ns"] = Field(
+        default="ms",
+        description="Unit of the cluster's time, which timestamps of the log and deadlines of timers have. A log keeps"
+        " the one that it was begun with, and a member with another does not start.",
     )
     session_timeout_ns: Annotated[DurationNs, duration_within("1ms")] = Field(
         default=10 * SECOND_NS,
@@ -173,6 +179,11 @@ class ClusterSettings(Settings):
         description="Version of the code that [service] class names, as a number; 65536 and more is major * 65536 +"
         " minor * 256 + patch. Not used with [service] versions.",
     )
+
+    @property
+    def cluster_time_unit(self) -> TimeUnit:
+        """Return what `time_unit` names."""
+        return TimeUnit.named(self.time_unit)
 
     @field_validator("ingress_channel")
     @classmethod

@@ -8,6 +8,7 @@ import pytest
 from ordo.cluster.module.state.clock_watch import ClockWatch
 from ordo.consensus.state.messages import NewLeadershipTerm
 from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.cluster_time import EARLIEST, TimeUnit
 from ordo.sequencer.cluster_clock import ClusterClock
 from tests.cluster.module.member import Core
 from tests.simulation.nodes import EPOCH_NS
@@ -29,8 +30,8 @@ class Timed:
         """Cluster time since the start, with a look at it every 10 ms."""
         for _ in range(int(seconds * 100)):
             self.wall.advance(10 * MS)
-            self.cluster.now_ms()
-        return self.cluster.now_ms() - START_MS
+            self.cluster.now()
+        return self.cluster.now() - START_MS
 
 
 def test_it_begins_with_the_wall_clock_and_goes_on_with_it() -> None:
@@ -42,20 +43,20 @@ def test_a_step_of_the_wall_clock_is_drawn_out(step_ms: int, expected_ms: int) -
     """By a thousandth of the time that passes: 10 ms in 10 s, and no further than the wall clock."""
     timed = Timed()
     timed.wall.step_epoch(step_ms * MS)
-    assert timed.cluster.now_ms() - START_MS == 0
+    assert timed.cluster.now() - START_MS == 0
     assert timed.after(10) == expected_ms
 
 
 def test_a_process_that_stood_still_catches_up_with_what_has_passed() -> None:
     timed = Timed()
     timed.wall.advance(20 * S)
-    assert timed.cluster.now_ms() - START_MS == 20_000
+    assert timed.cluster.now() - START_MS == 20_000
 
 
 def test_it_is_not_behind_the_own_log_and_goes_on_from_there() -> None:
     timed = Timed()
     timed.cluster.note(START_MS + HOUR_MS)
-    assert timed.cluster.now_ms() - START_MS == HOUR_MS
+    assert timed.cluster.now() - START_MS == HOUR_MS
     assert timed.after(10) == HOUR_MS + 9_990
     timed.cluster.note(START_MS)
     assert timed.after(0) == HOUR_MS + 9_990, "an older record says nothing"
@@ -67,7 +68,7 @@ def test_a_follower_takes_the_leaders_time_over_but_for_what_its_log_has() -> No
     assert timed.after(1) == 1_001 - HOUR_MS
     timed.cluster.note(START_MS)
     timed.cluster.adopt(START_MS - HOUR_MS)
-    assert timed.cluster.now_ms() == START_MS
+    assert timed.cluster.now() == START_MS
 
 
 @pytest.mark.parametrize("time_ms", [-1, 1 << 43, 1 << 62, -(1 << 63)])
@@ -75,7 +76,7 @@ def test_times_that_no_clock_has_are_ignored(time_ms: int) -> None:
     timed = Timed()
     timed.cluster.adopt(time_ms)
     timed.cluster.note(time_ms)
-    assert timed.cluster.now_ms() == START_MS
+    assert timed.cluster.now() == START_MS
 
 
 # -- what the operator hears -------------------------------------------------------------------------------------------
@@ -125,10 +126,10 @@ def test_only_the_leader_that_is_followed_tells_the_time() -> None:
     member: Any = watched.member
     member.is_bound_to = lambda *_: False
     watched.watch.on_message(message)
-    assert watched.cluster.now_ms() == START_MS
+    assert watched.cluster.now() == START_MS
     member.is_bound_to = lambda *_: True
     watched.watch.on_message(message)
-    assert watched.cluster.now_ms() == START_MS - HOUR_MS
+    assert watched.cluster.now() == START_MS - HOUR_MS
 
 
 # -- a whole cluster ---------------------------------------------------------------------------------------------------
@@ -151,4 +152,37 @@ def test_a_step_of_the_leaders_clock_closes_no_session_and_fires_no_timer_early(
 
 def test_time_goes_on_from_the_snapshot_that_a_member_starts_from() -> None:
     """There may be no record behind it that says how late it is."""
-    assert Watched(START_MS + HOUR_MS).cluster.now_ms() == START_MS + HOUR_MS
+    assert Watched(START_MS + HOUR_MS).cluster.now() == START_MS + HOUR_MS
+
+
+# -- other units than milliseconds -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", [TimeUnit.MICROS, TimeUnit.NANOS])
+def test_time_in_its_unit(unit: TimeUnit) -> None:
+    wall = VirtualClock(0, START_MS * MS)
+    clock = ClusterClock(wall, unit)
+    assert clock.now() == START_MS * MS // unit.length_ns
+    wall.advance(1_234_567)
+    assert clock.now() == (START_MS * MS + 1_234_567) // unit.length_ns
+    clock.note(clock.now() + unit.duration(seconds=5))
+    assert clock.now() == (START_MS * MS + 1_234_567) // unit.length_ns + unit.duration(seconds=5)
+    assert clock.wall_clock_ahead_ms in (-5_000, -4_999)
+
+
+@pytest.mark.parametrize("unit", [TimeUnit.MICROS, TimeUnit.NANOS])
+def test_times_of_another_unit_are_ignored(unit: TimeUnit) -> None:
+    clock = ClusterClock(VirtualClock(0, START_MS * MS), unit)
+    for timestamp in (START_MS + HOUR_MS, EARLIEST[unit] - 1, 1 << 62 if unit is TimeUnit.MICROS else -1, -(1 << 63)):
+        clock.adopt(timestamp)
+        clock.note(timestamp)
+        assert clock.now() == START_MS * MS // unit.length_ns
+
+
+@pytest.mark.parametrize("unit", [TimeUnit.MICROS, TimeUnit.NANOS])
+def test_behind_a_clock_that_was_never_set_time_begins_where_its_size_tells_the_unit(unit: TimeUnit) -> None:
+    wall = VirtualClock(0, 60 * S)
+    clock = ClusterClock(wall, unit)
+    assert clock.now() == EARLIEST[unit]
+    wall.advance(10 * S)
+    assert 0 <= EARLIEST[unit] + unit.duration(seconds=10) - clock.now() <= unit.duration(milliseconds=10)

@@ -21,7 +21,7 @@ from ordo.cluster.wire.streams import MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHO
 from ordo.runtime.errors import CorruptFrameError
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.clock import VirtualClock
-from ordo.service_api.cluster import TimeUnit
+from ordo.service_api.service import TimeUnit
 from tests.archive.streams import MTU, Sink, Stream
 from tests.archive.test_flipped_bits import flips
 from tests.archive.test_recorder import send

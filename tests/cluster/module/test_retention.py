@@ -19,6 +19,7 @@ from ordo.cluster.module.state.state_store import Evidence, SnapshotEntry, State
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.snapshots.snapshot_digest import combine, digest_of
 from ordo.runtime.errors import ArchiveError, DecodeError
+from ordo.runtime.native.cluster_time import TimeUnit
 from ordo.runtime.native.time_units import SECOND_NS
 
 PATIENCE_NS = 30 * SECOND_NS
@@ -410,3 +411,13 @@ def retention_of(shelf: Shelf, policy: RetentionPolicy) -> Retention:
     archive: Any = BusyArchive()
     given: Any = shelf
     return Retention(policy, archive, given)
+
+
+@pytest.mark.parametrize("unit", TimeUnit)
+def test_the_age_of_snapshots_is_known_in_every_unit(unit: TimeUnit) -> None:
+    begun_s = 1_700_000_000
+    policy = RetentionPolicy(1, log_ns=60 * SECOND_NS)
+    kept = [entry(9000, unit.duration(seconds=begun_s + 61)), entry(4000, unit.duration(seconds=begun_s))]
+    assert policy.find_bound(kept, 10_000, (begun_s + 59) * 1000) == 0
+    assert policy.find_bound(kept, 10_000, (begun_s + 60) * 1000) == 4000
+    assert policy.find_bound(kept, 10_000, (begun_s + 121) * 1000) == 9000

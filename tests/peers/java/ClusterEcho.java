@@ -41,6 +41,7 @@ public final class ClusterEcho implements EgressListener
     private long resent;
     private boolean quiet;
     private long nextKeepAliveNs;
+    private long timestamp;
     private long progressNs = System.nanoTime();
 
     public static void main(final String[] args) throws Exception
@@ -126,6 +127,9 @@ public final class ClusterEcho implements EgressListener
             case "quiet":
                 quiet = true;
                 break;
+            case "time":
+                Peer.say("time " + timestamp);
+                break;
             case "snapshot":
                 Peer.say("snapshot-requested " + cluster.sendAdminRequestToTakeASnapshot(4711));
                 break;
@@ -207,6 +211,7 @@ public final class ClusterEcho implements EgressListener
                 ", or other bytes");
         }
         received++;
+        this.timestamp = timestamp;
         inFlightBytes -= length;
         progressNs = System.nanoTime();
         if (received == target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ordo.runtime.native.cluster_time import time_ms
 from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class TimeGoesOn(Invariant):
         leader_id = module.core.leader_member_id
         if leader_id in self._origin and module.core.is_bound_to(module.core.leadership_term_id, leader_id):
             self._origin[member_id] = self._origin[leader_id]
-        latest_ms = module.sequencer.last_timestamp
+        latest_ms = time_ms(module.sequencer.last_timestamp)
         if not module.core.is_serving:
             self._latest_ms.pop(member_id, None)
             return
@@ -67,9 +68,9 @@ class TimeGoesOn(Invariant):
 
     def on_executed(self, node: SimulatedNode, record: Executed) -> None:
         found = TIME.search(record.text)
-        position, time_ms = self._executed
+        position, before = self._executed
         if found is None or record.position <= position:
             return
-        if int(found[1]) < time_ms:
-            self.fail(f"{record.position} has time {found[1]}, after {time_ms} at {position}")
+        if int(found[1]) < before:
+            self.fail(f"{record.position} has time {found[1]}, after {before} at {position}")
         self._executed = record.position, int(found[1])
