@@ -245,10 +245,15 @@ class LogKeeper:
         if joined:
             assert log.recording is not None
             self._attach(log.recording)
+        was_live = log.is_live
         if log.recording is None:
-            self._request_catchup(now_ns, send)
+            self._request_catchup(self._join.from_position, now_ns, send)
         elif log.try_go_live(max(self._join.leader_position, self._sequencer.notified_position)):
             self._sequencer.set_append_flags(APPEND_FLAG_CATCHUP | APPEND_FLAG_LIVE)
+        elif not was_live:
+            self._next_catchup_request_ns = now_ns + CATCHUP_RETRY_INTERVAL_NS
+        else:  # the replay may have ended before the live log came
+            self._request_catchup(log.position, now_ns, send)
         return self._join.from_position if joined else None
 
     def _subscribe(self, join: commands.JoinLog) -> bool:
@@ -269,16 +274,14 @@ class LogKeeper:
             return False
         return True
 
-    def _request_catchup(self, now_ns: int, send: Callable[[int, messages.Message], None]) -> None:
+    def _request_catchup(self, position: int, now_ns: int, send: Callable[[int, messages.Message], None]) -> None:
         assert self._join is not None
         if now_ns < self._next_catchup_request_ns:
             return
         self._next_catchup_request_ns = now_ns + CATCHUP_RETRY_INTERVAL_NS
         send(
             self._join.leader_member_id,
-            messages.CatchupPosition(
-                self._join.leadership_term_id, self._join.from_position, self._own.id, self._own.catchup
-            ),
+            messages.CatchupPosition(self._join.leadership_term_id, position, self._own.id, self._own.catchup),
         )
 
     def stop_catchup(self, leadership_term_id: int) -> bool:
