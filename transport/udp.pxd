@@ -26,6 +26,11 @@ cdef enum:
     RECEIVE_SLOT_LENGTH = 65536        # a coalesced receive is at most this long
     CONTROL_LENGTH = 64                # room for ancillary messages: a segment's length and a time
 
+cdef struct Joint:
+    const SocketAddress* to            # of the message that was laid out last
+    uint32_t length_bytes
+    uint32_t segment_bytes             # of its datagrams, the last may be shorter; 0: nothing can be put behind it
+
 cdef class UdpNetwork(DatagramNetwork):
     """Real sockets. Receive buffers are shared: what `receive` gave is valid until the next receive of any channel."""
     cdef int _epoll
@@ -41,7 +46,8 @@ cdef class UdpNetwork(DatagramNetwork):
     cdef readonly bint segmentation            # the kernel knows UDP_SEGMENT
     cdef readonly bint coalescing              # the kernel knows UDP_GRO
     cdef mmsghdr* _messages
-    cdef iovec* _vectors
+    cdef iovec* _vectors                       # SEND_BATCH, of all messages
+    cdef int _vector_count                     # used by the messages that are being laid out
     cdef uint8_t* _controls
     cdef int* _item_of_message                 # which SendItem a message ends, or -1
     cdef mmsghdr* _received                    # RECEIVE_BATCH, each with its part of the buffers
@@ -72,5 +78,8 @@ cdef class UdpChannel(DatagramChannel):
     cdef int _prepare(self, SendItem* items, int count) noexcept nogil
     cdef int _fill(self, int message, const uint8_t* data, uint32_t length, uint32_t segment, const SocketAddress* to,
                    int item) noexcept nogil
+    cdef void _add_vector(self, int message, const uint8_t* data, uint32_t length, int item) noexcept nogil
+    cdef void _set_segment(self, int message, uint32_t segment) noexcept nogil
+    cdef bint _join(self, int message, Joint* joint, const SendItem* item, int index) noexcept nogil
     cdef int _send_messages(self, mmsghdr* messages, int count) noexcept nogil
     cdef int _send_alone(self, SendItem* items, int count) noexcept nogil

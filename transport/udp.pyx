@@ -218,46 +218,79 @@ cdef class UdpChannel(DatagramChannel):
     cdef int _fill(self, int message, const uint8_t* data, uint32_t length, uint32_t segment, const SocketAddress* to,
                    int item) noexcept nogil:
         cdef mmsghdr* m = &self._network._messages[message]
-        cdef cmsghdr* control
-        self._network._vectors[message].iov_base = <void*> data
-        self._network._vectors[message].iov_len = length
-        m.msg_hdr.msg_iov = &self._network._vectors[message]
-        m.msg_hdr.msg_iovlen = 1
+        m.msg_hdr.msg_iov = &self._network._vectors[self._network._vector_count]
+        m.msg_hdr.msg_iovlen = 0
         m.msg_hdr.msg_name = <void*> to.storage if to != NULL else NULL
         m.msg_hdr.msg_namelen = to.length_bytes if to != NULL else 0
         m.msg_hdr.msg_control = NULL
         m.msg_hdr.msg_controllen = 0
         m.msg_hdr.msg_flags = 0
-        self._network._item_of_message[message] = item
+        self._add_vector(message, data, length, item)
         if segment != 0 and segment < length:
-            m.msg_hdr.msg_control = self._network._controls + message * CONTROL_LENGTH
-            m.msg_hdr.msg_controllen = CMSG_SPACE(sizeof(uint16_t))
-            control = CMSG_FIRSTHDR(&m.msg_hdr)
-            control.cmsg_level = IPPROTO_UDP_LEVEL
-            control.cmsg_type = UDP_SEGMENT
-            control.cmsg_len = CMSG_LEN(sizeof(uint16_t))
-            (<uint16_t*> CMSG_DATA(control))[0] = <uint16_t> segment
+            self._set_segment(message, segment)
         return message + 1
+
+    cdef void _add_vector(self, int message, const uint8_t* data, uint32_t length, int item) noexcept nogil:
+        cdef mmsghdr* m = &self._network._messages[message]
+        cdef iovec* vector = &self._network._vectors[self._network._vector_count]
+        vector.iov_base = <void*> data
+        vector.iov_len = length
+        self._network._vector_count += 1
+        m.msg_hdr.msg_iovlen += 1
+        self._network._item_of_message[message] = item
+
+    cdef void _set_segment(self, int message, uint32_t segment) noexcept nogil:
+        cdef mmsghdr* m = &self._network._messages[message]
+        cdef cmsghdr* control
+        m.msg_hdr.msg_control = self._network._controls + message * CONTROL_LENGTH
+        m.msg_hdr.msg_controllen = CMSG_SPACE(sizeof(uint16_t))
+        control = CMSG_FIRSTHDR(&m.msg_hdr)
+        control.cmsg_level = IPPROTO_UDP_LEVEL
+        control.cmsg_type = UDP_SEGMENT
+        control.cmsg_len = CMSG_LEN(sizeof(uint16_t))
+        (<uint16_t*> CMSG_DATA(control))[0] = <uint16_t> segment
+
+    cdef bint _join(self, int message, Joint* joint, const SendItem* item, int index) noexcept nogil:
+        """Put an item behind what a message holds already, if it goes to the same address in datagrams of the same
+        length: the kernel takes both as one."""
+        cdef uint32_t length = joint.length_bytes + item.length_bytes
+        cdef uint32_t datagram = item.segment_length_bytes
+        if datagram == 0 or datagram > item.length_bytes:
+            datagram = item.length_bytes
+        if item.to != joint.to or datagram == 0 or joint.length_bytes % joint.segment_bytes != 0 \
+                or length > SEGMENTED_LENGTH_MAX \
+                or length > joint.segment_bytes * SEGMENTS_MAX or datagram > joint.segment_bytes \
+                or (datagram < joint.segment_bytes and datagram < item.length_bytes):
+            return False
+        self._add_vector(message, item.data, item.length_bytes, index)
+        if self._network._messages[message].msg_hdr.msg_control == NULL:
+            self._set_segment(message, joint.segment_bytes)
+        joint.length_bytes = length
+        return True
 
     cdef int _prepare(self, SendItem* items, int count) noexcept nogil:
         """Lay items out as messages, at most SEND_BATCH; an item that does not fit whole is left for the next batch."""
         cdef int message = 0, i, needed
         cdef uint32_t offset, length, segment
+        cdef Joint joint
+        joint.segment_bytes = 0
+        self._network._vector_count = 0
         for i in range(count):
             segment = items[i].segment_length_bytes
             length = items[i].length_bytes
-            if segment == 0 or segment >= length:
-                if message == SEND_BATCH:
-                    break
-                message = self._fill(message, items[i].data, length, 0, items[i].to, i)
+            if self._network._vector_count == SEND_BATCH:
+                break
+            if joint.segment_bytes != 0 and self._join(message - 1, &joint, &items[i], i):
                 continue
-            needed = <int> ((length + segment - 1) / segment)
-            if self._segmentation and needed <= SEGMENTS_MAX and length <= SEGMENTED_LENGTH_MAX:
-                if message == SEND_BATCH:
-                    break
+            needed = 1 if segment == 0 or segment >= length else <int> ((length + segment - 1) / segment)
+            if needed == 1 or (self._segmentation and needed <= SEGMENTS_MAX and length <= SEGMENTED_LENGTH_MAX):
                 message = self._fill(message, items[i].data, length, segment, items[i].to, i)
+                joint.to = items[i].to
+                joint.length_bytes = length
+                joint.segment_bytes = 0 if not self._segmentation else length if needed == 1 else segment
                 continue
-            if message + needed > SEND_BATCH:
+            joint.segment_bytes = 0
+            if self._network._vector_count + needed > SEND_BATCH:
                 break
             offset = 0
             while offset < length:

@@ -78,6 +78,7 @@ cdef class SimulatedChannel(DatagramChannel):
     cdef readonly int receive_buffer_bytes
     cdef readonly int send_buffer_bytes
     cdef readonly bint closed
+    cdef public int items_room             # of the send buffer; below 0, which is the default: any number
     cdef bint _has_times
     cdef readonly object failure           # what went wrong in `send` or `receive` beside an OSError
     cdef object _queue                     # of (payload, packed source), up to the receive buffer

@@ -115,6 +115,7 @@ class SimulatedChannel(DatagramChannel):
     receive_buffer_bytes: int
     send_buffer_bytes: int
     closed: bool
+    items_room: int
     failure: BaseException | None
     def note_times(self) -> None: ...
     def reconnect(self, address: SocketName) -> None: ...

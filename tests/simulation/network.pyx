@@ -13,7 +13,7 @@ import socket
 import struct
 from collections import deque
 
-from libc.errno cimport EBADF, EIO, EMSGSIZE
+from libc.errno cimport EAGAIN, EBADF, EIO, EMSGSIZE
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
@@ -378,6 +378,7 @@ cdef class SimulatedChannel(DatagramChannel):
         self.group = group
         self.receive_buffer_bytes = receive_buffer_bytes
         self.send_buffer_bytes = 1 << 20
+        self.items_room = -1
         self._queue = deque()
         self._held = []
 
@@ -421,6 +422,9 @@ cdef class SimulatedChannel(DatagramChannel):
         if self.closed:
             return -EBADF
         for i in range(count):
+            if self.items_room == 0:
+                return i or -EAGAIN
+            self.items_room -= self.items_room > 0
             destination = self.connected_to
             if items[i].to != NULL:
                 destination = host.network._unpack((<char*> items[i].to.storage)[:items[i].to.length_bytes])

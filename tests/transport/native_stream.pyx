@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t
 
+from ordo.runtime.io.datagram cimport DatagramChannel, SendItem
 from ordo.runtime.native.atomics cimport ordo_monotonic_ns
 from ordo.transport.streams.image cimport Assembler, Block, Fragment, Image
 from ordo.transport.streams.publication cimport Claim, ExclusivePublication, Publication
@@ -102,3 +103,16 @@ def peek_message(Image image, Assembler assembler):
     if not assembler.peek(image, &fragment):
         return None
     return (<char*> fragment.payload)[:fragment.length_bytes], fragment.start_position, fragment.position
+
+
+def send_items(DatagramChannel channel, list items):
+    """Sends items, each a pair of its bytes and the length of a datagram, with one call: how many of them went."""
+    cdef SendItem native[64]
+    cdef int i, count = <int> len(items)
+    assert count <= 64
+    for i in range(count):
+        native[i].data = <const uint8_t*> <const char*> (<bytes> items[i][0])
+        native[i].length_bytes = len(items[i][0])
+        native[i].segment_length_bytes = items[i][1]
+        native[i].to = NULL
+    return channel.send(native, count)

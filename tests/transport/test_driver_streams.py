@@ -12,6 +12,7 @@ from tests.transport.driver_world import MS, Collector, Feeder, S, World, transf
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 CHANNEL = f"aeron:udp?endpoint={B}:4000"
 HEARTBEATS_SENT = 9
+SHORT_SENDS = 16
 NAK, SM, SETUP, DATA = 2, 3, 5, 1
 
 
@@ -251,6 +252,35 @@ def test_hundreds_of_streams_rest_and_wake(world: World) -> None:
     world.run(6 * S, 2 * MS)
     assert all(publication.is_connected for publication in publications)
     assert len(collector.subscription.images) == count
+
+
+@pytest.mark.parametrize("count", [2, 64, 70, 140])
+@pytest.mark.parametrize("items_room", [-1, 0, 1, 40])
+def test_streams_that_leave_one_socket_together_lose_nothing(world: World, count: int, items_room: int) -> None:
+    """Also where the socket's buffer takes only some of what it is given: the others go out in a later turn."""
+    a, b = (world.node(host, term_length=64 << 10, counters_values_length=1 << 18) for host in (A, B))
+    collector = Collector(b.client.add_subscription(CHANNEL, 10))
+    publications = [a.client.add_exclusive_publication(CHANNEL, 10) for _ in range(count)]
+    world.until(lambda: all(publication.available_window > 0 for publication in publications))
+    (sender,) = [channel for channel in a.host.channels if channel.connected_to is not None]
+    feeders = [Feeder(publication, 3, first=10 * index) for index, publication in enumerate(publications)]
+    before = a.driver.system_counter(SHORT_SENDS)
+    due = 0
+
+    def has_come() -> bool:
+        collector.poll(1000)
+        return len(collector.messages) == due
+
+    for _ in range(3):
+        due += count
+        for feeder in feeders:
+            feeder.feed(1)
+        sender.items_room = items_room
+        world.cycle()
+        assert (a.driver.system_counter(SHORT_SENDS) > before) == (0 <= items_room < count)
+        sender.items_room = -1
+        world.until(has_come)
+    assert sorted(collector.by_session.values()) == [feeder.messages for feeder in feeders]
 
 
 def test_one_of_many_quiet_streams_sends_fewer_heartbeats(world: World) -> None:

@@ -22,6 +22,7 @@ from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.udp import UdpChannel, UdpNetwork, pack_address, unpack_address
 from tests.patience import patient
 from tests.transport.driver_world import MS, Collector, Feeder, S
+from tests.transport.native_stream import send_items
 
 LOCAL = ("127.0.0.1", 0)
 ALONE_COUNT = 70
@@ -80,6 +81,38 @@ def test_more_segments_than_one_batch_holds(network: UdpNetwork) -> None:
     assert sender.send_bytes(payload, segment_length_bytes=64) == 1
     found = received(network, receiver, 160)
     assert b"".join(d for d, _ in found) == payload
+
+
+@pytest.mark.parametrize("segmentation", [True, False])
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        [(100, 100)] * 64,
+        [(100, 100)] * 5 + [(60, 60)] + [(100, 100)] * 3,
+        [(250, 100), (100, 100), (100, 100), (300, 100), (90, 50), (100, 100)],
+        [(100, 100), (300, 100), (150, 100), (300, 60), (60, 60)],
+        [(60, 60), (100, 100), (100, 40)],
+        [(6400, 100), (100, 100), (100, 100)],
+        [(60000, 1400), (1400, 1400), (6000, 1400)],
+        [(100, 0), (100, 0), (0, 0), (100, 0)],
+    ],
+)
+def test_items_that_leave_together_keep_their_datagrams(
+    network: UdpNetwork, lengths: list[tuple[int, int]], segmentation: bool
+) -> None:
+    """Of the same length they are one message for the kernel, whatever they end with."""
+    receiver = network.open(LOCAL, rcvbuf=4 << 20)
+    sender = network.open(LOCAL, connect=receiver.local_address)
+    if not segmentation:
+        sender.disable_segmentation()
+    items = [(bytes([number]) * length, datagram) for number, (length, datagram) in enumerate(lengths)]
+    expected = [
+        payload[at : at + (datagram or len(payload))]
+        for payload, datagram in items
+        for at in range(0, max(1, len(payload)), datagram or max(1, len(payload)))
+    ]
+    assert send_items(sender, items) == len(items)
+    assert [data for data, _ in received(network, receiver, len(expected))] == expected
 
 
 def send_one_at_a_time(network: UdpNetwork, sender: UdpChannel, receiver: UdpChannel, count: int) -> list[bytes]:

@@ -1,18 +1,14 @@
 """A publication that is sent over UDP: sender side, retransmission, publisher limit (transport-wire.md §4)."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from ordo.runtime.io.datagram cimport SendItem, SocketAddress
+from ordo.runtime.io.datagram cimport SocketAddress
 from ordo.runtime.native.native_vector cimport NativeVector
 from ordo.transport.driver.flow.flow_control cimport FlowControl
-from ordo.transport.driver.frames.pointers cimport PointerArray, Worked
-from ordo.transport.driver.sending.send_endpoint cimport SendEndpoint
-from ordo.transport.driver.frames.system_counters cimport SystemCounters
-from ordo.transport.streams.logbuffer cimport LogBuffers
+from ordo.transport.driver.frames.pointers cimport PointerArray
+from ordo.transport.driver.sending.gathered_sends cimport GatheredSends
+from ordo.transport.driver.sending.sent_stream cimport SentStream
 
 cdef enum:
-    ITEMS_MAX = 16                     # send items of one batch
-    ITEM_LENGTH_MAX = 65000            # bytes of one segmented item
-    SEGMENTS_MAX = 64
     BATCH_LENGTH_MAX = 262144          # bytes a publication sends in one turn
     RESENDS_MAX = 256
 
@@ -39,20 +35,11 @@ cdef struct Resend:
     SocketAddress to                   # who asked; length 0: no listed destination has its address
     Repeats repeats                    # of a listed receiver
 
-cdef class NetworkPublication(Worked):
-    cdef readonly LogBuffers log
-    cdef readonly SendEndpoint endpoint
+cdef class NetworkPublication(SentStream):
     cdef readonly FlowControl flow_control
-    cdef SystemCounters system
-    cdef readonly int32_t session_id
-    cdef readonly int32_t stream_id
     cdef readonly int64_t registration_id
     cdef readonly int64_t client_id
     cdef readonly bint is_exclusive
-    cdef readonly int32_t mtu
-    cdef int32_t term_length
-    cdef int32_t shift
-    cdef int32_t initial_term_id
     cdef readonly int64_t window
     cdef readonly bint signal_eos
     cdef readonly bint spies_simulate_connection
@@ -61,15 +48,11 @@ cdef class NetworkPublication(Worked):
     # counter cells
     cdef int64_t* position_cell                # pub-pos
     cdef int64_t* limit_cell                   # pub-lmt
-    cdef int64_t* sender_position_cell         # snd-pos
     cdef int64_t* sender_limit_cell            # snd-lmt
     cdef int64_t* back_pressure_cell           # snd-bpe
     cdef int64_t* naks_cell                    # snd-naks-received
     # sender
-    cdef readonly int64_t sender_position
     cdef int64_t sender_limit
-    cdef int64_t receiver_window               # of the newest status message
-    cdef int64_t last_send_ns
     cdef bint is_quiet                         # one of thousands that rest: fewer heartbeats are enough
     cdef int64_t last_setup_ns
     cdef int64_t setup_interval_ns
@@ -77,12 +60,9 @@ cdef class NetworkPublication(Worked):
     cdef int64_t idle_deadline_ns
     cdef bint has_initial_connection
     cdef bint setup_elicited
-    cdef bint track_limits
-    cdef bint short_send
     cdef bint has_receivers
     cdef bint is_end_of_stream
     cdef bint is_revoked
-    cdef bint is_damaged                       # the client wrote what is no frame of the stream
     cdef bint received_unicast_eos
     cdef readonly bint is_response             # to the one requester whose image it was added for
     cdef readonly bint wants_response          # its SETUP asks the receiver for a response channel
@@ -107,7 +87,7 @@ cdef class NetworkPublication(Worked):
     cdef int64_t unblock_changed_ns
     cdef int64_t unblock_timeout_ns
 
-    cdef int send(self, int64_t now_ns) noexcept nogil                     # bytes
+    cdef int send(self, int64_t now_ns, GatheredSends gathered) noexcept nogil         # bytes
     cdef bint _has_nobody(self) noexcept nogil
     cdef bint has_work(self) noexcept nogil
     cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil
@@ -119,11 +99,7 @@ cdef class NetworkPublication(Worked):
     cdef void on_rttm(self, const uint8_t* frame, const SocketAddress* source) noexcept nogil
     cdef void _answer_to(self, SocketAddress* to, const SocketAddress* source) noexcept nogil
     cdef bint on_error(self, int64_t receiver_id) noexcept nogil
-    cdef bint _is_own(self, const uint8_t* frame, int64_t position) noexcept nogil
-    cdef int _collect(self, int64_t position, int64_t limit, int64_t max_length, SendItem* items, int64_t* after,
-                      int capacity) noexcept nogil
-    cdef int32_t _block(self, int64_t position, int64_t limit, int32_t* padding) noexcept nogil
-    cdef int _send_data(self, int64_t now_ns) noexcept nogil
+    cdef int _send_data(self, int64_t now_ns, GatheredSends gathered) noexcept nogil
     cdef void _send_setup(self, int64_t now_ns) noexcept nogil
     cdef bint _wants_setup(self) noexcept nogil
     cdef void _unbind_setups(self) noexcept nogil

@@ -3,26 +3,21 @@ from ordo.transport.driver.channels.parameters import PublicationParameters
 from ordo.transport.driver.flow.flow_control import FlowControl
 from ordo.transport.driver.frames.system_counters import SystemCounters
 from ordo.transport.driver.sending.send_endpoint import SendEndpoint
+from ordo.transport.driver.sending.sent_stream import SentStream
 from ordo.transport.streams.logbuffer import LogBuffers
 
 STATE_NAMES: tuple[str, ...]
 
-class NetworkPublication:
-    log: LogBuffers
-    endpoint: SendEndpoint
+class NetworkPublication(SentStream):
     flow_control: FlowControl
-    session_id: int
-    stream_id: int
     registration_id: int
     client_id: int
     is_exclusive: bool
-    mtu: int
     window: int
     signal_eos: bool
     spies_simulate_connection: bool
     parameters: PublicationParameters
     counters: dict[str, Counter]
-    sender_position: int
     is_response: bool
     wants_response: bool
     state: int

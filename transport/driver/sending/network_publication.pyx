@@ -5,20 +5,21 @@ limit behind it and cleans what was consumed. Both run on the driver's one threa
 """
 
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
 
-from ordo.runtime.native.atomics cimport (ordo_get_i32, ordo_get_i64, ordo_get_u16, ordo_load_acquire_i32, ordo_load_acquire_i64,
+from ordo.runtime.io.datagram cimport SendItem
+from ordo.runtime.native.atomics cimport (ordo_get_i32, ordo_get_i64, ordo_load_acquire_i32, ordo_load_acquire_i64,
                               ordo_put_i32, ordo_store_release_i64)
 from ordo.runtime.native.counters cimport Counter
 from ordo.runtime.native.sentinels cimport NEVER
 from ordo.transport.driver.frames.frames cimport *
 from ordo.transport.driver.frames.pointers cimport pointer_at
-from ordo.transport.driver.sending.send_endpoint cimport MODE_RESPONSE
-from ordo.transport.driver.frames.system_counters cimport count_event
+from ordo.transport.driver.sending.send_endpoint cimport MODE_RESPONSE, SendEndpoint
+from ordo.transport.driver.sending.sent_stream cimport ITEMS_MAX, SentStream
+from ordo.transport.driver.frames.system_counters cimport SystemCounters, count_event
 from ordo.transport.streams.unblock cimport unblock_log
-from ordo.transport.streams.logbuffer cimport (FLAG_EOS, FLAG_REVOKED, FRAME_ALIGNMENT, FRAME_FLAGS_OFFSET,
-    FRAME_TYPE_OFFSET, HEADER_LENGTH, RESERVED_VALUE_OFFSET, SESSION_ID_OFFSET, STREAM_ID_OFFSET, TERM_ID_OFFSET,
-    TERM_OFFSET_OFFSET, TYPE_PAD, align_frame, align_frame_i64, compute_position, compute_term_id, raw_term_id)
+from ordo.transport.streams.logbuffer cimport (FLAG_EOS, FLAG_REVOKED, FRAME_ALIGNMENT, FRAME_FLAGS_OFFSET, LogBuffers,
+    RESERVED_VALUE_OFFSET, SESSION_ID_OFFSET, STREAM_ID_OFFSET, TERM_ID_OFFSET, TERM_OFFSET_OFFSET, compute_position,
+    compute_term_id)
 
 cdef enum:
     SETUP_INTERVAL_NS = 100000000
@@ -32,7 +33,6 @@ cdef enum:
     RESEND_LINGERING = 2
     MAX_MESSAGE_LENGTH = 16777216
     RESEND_WINDOW = 131072
-    HELD_PADDING_MAX = 4096            # a PAD up to this length waits until the window, if it is as long, has room for it
     RECEIVERS_MAX = 4096
     NO_RESPONSE = -1
     SETUPS_UNBOUND = -1
@@ -41,7 +41,7 @@ cdef enum:
 STATE_NAMES = ("ACTIVE", "DRAINING", "LINGER", "DONE")
 
 
-cdef class NetworkPublication(Worked):
+cdef class NetworkPublication(SentStream):
     """`parameters` is a PublicationParameters; `counters` holds pub-pos, pub-lmt, snd-pos, snd-lmt, snd-bpe,
     snd-naks-received by these names; times in ns."""
 
@@ -105,14 +105,14 @@ cdef class NetworkPublication(Worked):
 
     # --- sending --------------------------------------------------------------------------------------------------
 
-    cdef int send(self, int64_t now_ns) noexcept nogil:
-        """Run one turn of the sender; return how many bytes were sent."""
+    cdef int send(self, int64_t now_ns, GatheredSends gathered) noexcept nogil:
+        """Run one turn of the sender; return how many bytes were sent, or left to `gathered`."""
         cdef int sent
         if self.state == PUBLICATION_DONE or self._has_nobody():
             return 0
         if self._wants_setup() and now_ns - self.last_setup_ns > self.setup_interval_ns:
             self._send_setup(now_ns)
-        sent = self._send_data(now_ns)
+        sent = self._send_data(now_ns, gathered)
         if sent == 0:
             self._on_idle(now_ns)
         if self.resends_active > 0:
@@ -148,86 +148,7 @@ cdef class NetworkPublication(Worked):
                     deadline = self.resends[i].deadline_ns
         return deadline
 
-    cdef int32_t _block(self, int64_t position, int64_t limit, int32_t* padding) noexcept nogil:
-        """Return the bytes of whole committed frames from a position for one datagram; `padding` is what a PAD hides
-        after it.
-
-        0: nothing there. -1: the first frame does not fit below the limit.
-        """
-        cdef int32_t offset = <int32_t> (position & (self.term_length - 1))
-        cdef int64_t room = self.term_length - offset
-        cdef const uint8_t* frames = self.log.at(position)
-        cdef int64_t block = 0
-        cdef int32_t length
-        cdef int64_t aligned
-        padding[0] = 0
-        if limit - position < room:
-            room = limit - position
-        if room > self.mtu:
-            room = self.mtu
-        while block < room or block == 0:
-            length = ordo_load_acquire_i32(frames + block)
-            if length <= 0:
-                break
-            aligned = align_frame_i64(length)
-            if length < HEADER_LENGTH or offset + block + aligned > self.term_length \
-                    or not self._is_own(frames + block, position + block):
-                self.is_damaged = self.is_damaged or position + block >= self.sender_position
-                break
-            if ordo_get_u16(frames + block + FRAME_TYPE_OFFSET) == TYPE_PAD:
-                # Beyond the window a receiver takes none of it; of many in a row the last would be lost again each time.
-                if block + HEADER_LENGTH > room or (aligned <= min(HELD_PADDING_MAX, self.receiver_window)
-                                                    and position + block + aligned > limit):
-                    return <int32_t> block if block > 0 else -1
-                padding[0] = <int32_t> aligned - HEADER_LENGTH
-                return <int32_t> block + HEADER_LENGTH
-            if block + aligned > room:
-                return <int32_t> block if block > 0 else -1
-            block += aligned
-        return <int32_t> block
-
-    cdef bint _is_own(self, const uint8_t* frame, int64_t position) noexcept nogil:
-        """Return whether a frame belongs to this stream and to its position. The client may have written anything
-        (log-buffer.md §3)."""
-        return (ordo_get_i32(frame + TERM_OFFSET_OFFSET) == <int32_t> (position & (self.term_length - 1))
-                and ordo_get_i32(frame + SESSION_ID_OFFSET) == self.session_id
-                and ordo_get_i32(frame + STREAM_ID_OFFSET) == self.stream_id
-                and ordo_get_i32(frame + TERM_ID_OFFSET) == compute_term_id(position, self.shift, self.initial_term_id))
-
-    cdef int _collect(self, int64_t position, int64_t limit, int64_t max_length, SendItem* items, int64_t* after,
-                      int capacity) noexcept nogil:
-        """Fill items with consecutive blocks of one term; equal-length runs share an item. `after[i]` is the position
-        behind item i. Returns the number of items, or -1 when the first frame does not fit below the limit."""
-        cdef int count = 0
-        cdef int64_t collected = 0
-        cdef int32_t block, padding = 0
-        cdef SendItem* last = NULL
-        while collected < max_length:
-            block = self._block(position, limit, &padding)
-            if block <= 0:
-                return -1 if block < 0 and count == 0 else count
-            if self.endpoint.stamper is not None:
-                self.endpoint.stamper.stamp(self.log.at(position), self.log.at(position), <uint32_t> block, 0)
-            if (last != NULL and <uint32_t> block <= last.segment_length_bytes
-                    and last.length_bytes % last.segment_length_bytes == 0
-                    and last.length_bytes + block <= ITEM_LENGTH_MAX
-                    and last.length_bytes < last.segment_length_bytes * SEGMENTS_MAX):
-                last.length_bytes += block
-            else:
-                if count == capacity:
-                    return count
-                last = &items[count]
-                last.data = self.log.at(position)
-                last.length_bytes = last.segment_length_bytes = block
-                count += 1
-            position += block + padding
-            collected += block
-            after[count - 1] = position
-            if padding > 0 or position & (self.term_length - 1) == 0:
-                return count
-        return count
-
-    cdef int _send_data(self, int64_t now_ns) noexcept nogil:
+    cdef int _send_data(self, int64_t now_ns, GatheredSends gathered) noexcept nogil:
         cdef SendItem items[ITEMS_MAX]
         cdef int64_t after[ITEMS_MAX]
         cdef int count, whole, i
@@ -243,19 +164,17 @@ cdef class NetworkPublication(Worked):
             if count < 0 and self.track_limits:
                 self._back_pressured()
             return 0
+        if count == 1 and self.endpoint.sends_to_one and gathered.has_room():
+            gathered.add(self, items, after[0], &self.response_address if self.is_response else NULL)
+            return items[0].length_bytes
         whole = self.endpoint.transmit(items, count, &self.response_address)
-        self.short_send = whole < count
-        if self.short_send:
+        if whole < count:
             count_event(self.system, COUNTER_SHORT_SENDS, 1)
         if whole <= 0:
             return 0
         for i in range(whole):
             sent += items[i].length_bytes
-        self.last_send_ns = now_ns
-        self.track_limits = True
-        self.sender_position = after[whole - 1]
-        ordo_store_release_i64(self.sender_position_cell, self.sender_position)
-        count_event(self.system, COUNTER_BYTES_SENT, sent)
+        self.advance(after[whole - 1], sent, now_ns)
         return sent
 
     cdef void _back_pressured(self) noexcept nogil:

@@ -29,6 +29,7 @@ cdef class SendEndpoint:
     cdef readonly tuple connected_to           # (host, port) of a unicast endpoint
     cdef int64_t last_heard_ns
     cdef readonly int mode
+    cdef bint sends_to_one                     # each publication has one destination
     cdef readonly int ttl                      # multicast TTL told in SETUP
     cdef readonly FrameStamper stamper         # of datagrams that leave, or None
     cdef EventLog events
@@ -38,12 +39,16 @@ cdef class SendEndpoint:
     cdef int64_t destination_timeout_ns
     cdef int64_t* destination_counter          # mdc-num-dest, or NULL
     cdef PointerMap publications               # (session, stream) -> NetworkPublication
+    cdef int gathered_first                    # of what GatheredSends has for it, while `gathered_count` is not 0
+    cdef int gathered_last
+    cdef int gathered_count
     cdef readonly int reference_count
     cdef public object status                  # Counter: snd-channel
     cdef public object local_address_counter
     cdef public object destinations_counter
     cdef int _send(self, SendItem* items, int count) noexcept nogil
     cdef int transmit(self, SendItem* items, int count, const SocketAddress* to) noexcept nogil
+    cdef int transmit_all(self, SendItem* items, int count) noexcept nogil
     cdef int _transmit_to(self, SendItem* items, int count, const SocketAddress* to) noexcept nogil
     cdef int _transmit_gathered(self, SendItem* items, int count) noexcept nogil
     cdef int answer(self, SendItem* items, int count, const SocketAddress* to) noexcept nogil

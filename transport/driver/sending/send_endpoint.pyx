@@ -23,6 +23,7 @@ cdef class SendEndpoint:
         self.channel = channel
         self.control = control
         self.mode = _MODES[mode]
+        self.sends_to_one = self.mode == MODE_SINGLE or self.mode == MODE_RESPONSE
         self.has_group_semantics = group_semantics
         self.destination_timeout_ns = destination_timeout_ns
         self.ttl = ttl
@@ -200,10 +201,14 @@ cdef class SendEndpoint:
         return sent
 
     cdef int _transmit_to(self, SendItem* items, int count, const SocketAddress* to) noexcept nogil:
-        cdef int k, sent
+        cdef int k
         for k in range(count):
             items[k].to = to
-        sent = self._send(items, count)
+        return self.transmit_all(items, count)
+
+    cdef int transmit_all(self, SendItem* items, int count) noexcept nogil:
+        """Send items, each to where it says; return how many, from the first: only a full socket buffer holds one up."""
+        cdef int sent = self._send(items, count)
         return sent if sent > 0 else 0 if sent == 0 or sent == -EAGAIN else count
 
     cdef int transmit(self, SendItem* items, int count, const SocketAddress* to) noexcept nogil:

@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from ordo.runtime.io.datagram cimport SocketAddress
 from ordo.transport.driver.frames.event_log cimport EventLog
+from ordo.transport.driver.sending.gathered_sends cimport GatheredSends
 from ordo.transport.driver.sending.network_publication cimport NetworkPublication
 from ordo.transport.driver.frames.pointers cimport PointerArray, WorkSet
 from ordo.transport.driver.sending.send_endpoint cimport SendEndpoint
@@ -18,6 +19,7 @@ cdef class Sender:
     cdef int64_t conducted_ns
     cdef int64_t received_ns                   # when sockets were asked last
     cdef PointerArray endpoints
+    cdef GatheredSends _gathered
     cdef readonly list errors                  # ERR frames for the conductor
     cdef readonly list response_setups         # (publication, session of its response) for the conductor
     cdef int64_t errors_since_ns               # clients were told of `errors_told` ERR frames since then

@@ -27,6 +27,7 @@ cdef class Sender:
         # Nothing tells the driver that a client has appended to a quiet publication.
         self.publications = new_work_set(128, 32, 5_000_000)
         self.endpoints = PointerArray()
+        self._gathered = GatheredSends(system)
         self.errors = []
         self.response_setups = []
 
@@ -185,7 +186,9 @@ cdef class Sender:
         at = self.next_start
         for i in range(busy):
             (<NetworkPublication> pointer_at(self.publications, at)).is_quiet = False
-            bytes_sent = (<NetworkPublication> pointer_at(self.publications, at)).send(now_ns)
+            if not self._gathered.has_room():
+                sent -= <int> self._gathered.flush(now_ns)
+            bytes_sent = (<NetworkPublication> pointer_at(self.publications, at)).send(now_ns, self._gathered)
             if bytes_sent > 0:
                 (<NetworkPublication> pointer_at(self.publications, at)).active_ns = now_ns
                 sent += bytes_sent
@@ -199,11 +202,11 @@ cdef class Sender:
             if self.send_cursor < 0:
                 break
             (<NetworkPublication> pointer_at(self.publications, self.send_cursor)).is_quiet = True
-            bytes_sent = (<NetworkPublication> pointer_at(self.publications, self.send_cursor)).send(now_ns)
+            bytes_sent = (<NetworkPublication> pointer_at(self.publications, self.send_cursor)).send(now_ns, self._gathered)
             if bytes_sent > 0:
                 self.publications.wake(<NetworkPublication> pointer_at(self.publications, self.send_cursor), now_ns)
                 sent += bytes_sent
-        return sent
+        return sent - <int> self._gathered.flush(now_ns)
 
     cdef int conduct(self, int64_t now_ns) noexcept nogil:
         """Update limits and clean logs, of the busy publications and of a slice of the quiet ones; return how many
