@@ -201,7 +201,8 @@ class ClusterClient(ClientCalls, QueryCalls, Closing):
         ingress = settings.ingress_channel, settings.ingress_stream_id
         self._current.publications = IngressPublications(client, *ingress)
         self._queries = ClientQueries(self._current, client, *ingress, to_ns(settings.query_retry_interval_s))
-        self._egress_subscription = client.add_subscription(egress_channel_of(settings), settings.egress_stream_id)
+        egress = egress_channel_of(settings), settings.egress_stream_id
+        self._egress_subscription = self._transport.ports.subscribe(*egress)
         self._loop.set_egress(self._egress_subscription)
         self._has_begun = True
         self._opener = SessionOpener(

@@ -13,6 +13,7 @@ from ordo.runtime.native.memory import FileMemoryProvider
 from ordo.runtime.random import RandomSource
 from ordo.transport.client.client import TransportClient
 from ordo.transport.client.client_folders import ClientFolder
+from ordo.transport.client.shared_ports import SharedPorts
 from ordo.transport.secure.settings import Encryption
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class ClientTransport:
         self.clock = clock
         self.descriptor = descriptor
         self.random = random or RandomSource()
+        self.ports = SharedPorts(client)
         self.use = Use(client.name or "transport")
         """Entered by every call of whatever runs on this transport; ForkedError and TransportError come from it."""
         self._driver = driver
