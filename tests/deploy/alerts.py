@@ -21,7 +21,7 @@ FAULTS: dict[str, tuple[set[str], list[tuple[str, str, str]]]] = {
         set(),
         [
             ("ordo_commit_position_bytes", "", "1e8x90"),
-            ("ordo_log_position_bytes", 'member="[01]"', "1e8x90"),
+            ("ordo_log_position_bytes", 'member="[019]"', "1e8x90"),
         ],
     ),
     "OrdoServiceBehind": (set(), [("ordo_service_lag_bytes", 'member="2"', "1e8x90")]),
@@ -34,6 +34,7 @@ FAULTS: dict[str, tuple[set[str], list[tuple[str, str, str]]]] = {
     "OrdoElections": (set(), [("ordo_elections_total", 'member="2"', "0+1x90")]),
     "OrdoClock": (set(), [("ordo_clock_seconds", 'member="2"', "5+10x90")]),
     "OrdoRefused": (set(), [("ordo_refused_total", 'member="2",reason="setup_rate"', "0+5x90")]),
+    "OrdoStandbyBehind": (set(), [("ordo_standby_lag_seconds", 'member="9"', "90x90")]),
 }
 """By alert: which others fire with it, and the series of it: metric, a pattern of its labels, promtool's values."""
 

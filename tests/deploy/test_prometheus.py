@@ -35,9 +35,10 @@ from ordo.cluster.wire.streams import INGRESS_STREAM_ID
 from ordo.deploy.launcher import ROOT, LocalCluster
 from tests.cluster.integration.agreement import await_that, await_value
 from tests.cluster.integration.damage import flip, log_files
+from tests.cluster.integration.test_standby import Standby
 from tests.clusters import PATIENT, await_ready, container_of
 from tests.deploy.alerts import FAULTS, rules_test
-from tests.deploy.scraping import RULES, ScrapingPrometheus, get, has_prometheus, make_cluster
+from tests.deploy.scraping import RULES, ScrapingPrometheus, free_port, get, has_prometheus, make_cluster
 from tests.patience import patient
 
 DASHBOARD = ROOT / "deploy" / "grafana" / "ordo.json"
@@ -131,6 +132,37 @@ def scrape_in_one_term(nodes: LocalCluster, ports: list[int]) -> tuple[int, list
     return (leader, [text for _, text in answers]) if is_same and {status for status, _ in answers} == {200} else None
 
 
+def make_standby(nodes: LocalCluster, folder: Path) -> tuple[Standby, int]:
+    """A standby with metrics, and the port of these; it does not run yet."""
+    port = free_port()
+    return Standby(nodes, folder / "standby", metrics={"port": port, "disk_free_min": "1m"}), port
+
+
+def scrape_standby(nodes: LocalCluster, folder: Path) -> dict[str, str]:
+    standby, port = make_standby(nodes, folder)
+    with standby.running():
+        level = re.compile(r"^ordo_standby_lag_seconds{.*} [0-9]", re.MULTILINE)
+        await_that(lambda: level.search(get(port, "/metrics")[1]) is not None, "a standby that follows")
+        return {f"127.0.0.1:{port}": get(port, "/metrics")[1]}
+
+
+@has_prometheus
+@pytest.mark.slow
+def test_a_standby_whose_primary_is_gone_fires(tmp_path: Path) -> None:
+    nodes, ports = make_cluster("none", member_count=1)
+    standby, port = make_standby(nodes, tmp_path)
+    with nodes, standby.running():
+        nodes.await_leader()
+        prometheus = ScrapingPrometheus(tmp_path, [*ports, port])
+        try:
+            await_that(lambda: prometheus.query("ordo_standby_lag_seconds < 2 and ordo_standby_lag_seconds >= 0"), "it")
+            await_that(lambda: "OrdoStandbyBehind" not in names_of(prometheus.firing()), "a standby that follows")
+            nodes.kill(0)
+            await_that(lambda: ("OrdoStandbyBehind", "9") in prometheus.firing(), "the standby that hears nothing")
+        finally:
+            prometheus.close()
+
+
 @pytest.mark.slow
 def test_health_and_metrics_of_real_nodes(cluster: tuple[LocalCluster, list[int]], tmp_path: Path) -> None:
     nodes, ports = cluster
@@ -152,6 +184,7 @@ def test_health_and_metrics_of_real_nodes(cluster: tuple[LocalCluster, list[int]
     for counter in read_counters(nodes.aeron_dir(leader)):
         known = {SYSTEM_TYPE, REFUSED_TYPE, *NODE_METRICS, *DETAIL_TYPES}
         assert counter.type_id in known, f"{counter.label}: give it a metric, or say why it has none"
+    scrapes |= scrape_standby(nodes, tmp_path)
     check_alerts_on(scrapes, tmp_path)
 
     survivor, *others = nodes.member_ids
