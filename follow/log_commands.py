@@ -10,6 +10,7 @@ import typer
 from ordo.follow.beginnings import AtSequence, AtTime, Beginning
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.reader import LogReader
+from ordo.follow.stopped_log import read_stopped_log
 from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError
 from ordo.runtime.reporting.output import printable
 from ordo.runtime.security.credentials import credentials_from_file
@@ -19,7 +20,10 @@ PAYLOAD_LENGTH_MAX = 60
 
 
 def log(
-    addresses: Annotated[list[str], typer.Argument(metavar="HOST:PORT...", help="archive endpoints of the members")],
+    addresses: Annotated[
+        list[str],
+        typer.Argument(metavar="HOST:PORT...|FOLDER", help="archive endpoints of the members, or a stopped archive"),
+    ],
     from_position: Annotated[str, typer.Option("--from", help="a position in bytes, a cluster time, or live")] = "0",
     from_sequence: Annotated[
         int | None, typer.Option(min=1, help="begin with the message of this number, and print numbers")
@@ -38,8 +42,14 @@ def log(
     were executed before; with --repeats it does not, and prints `repeat=unknown` there. For the numbers of messages it
     reads the log from the snapshot before.
 
+    Of the folder of an archive that nobody serves, it prints all that is there, committed or not, without numbers; what
+    `ordo standby rejoin` has kept is one.
+
     Exit status with --timeout: 1 if in the end no member served it.
     """
+    if len(addresses) == 1 and Path(addresses[0]).is_dir():
+        _print_folder(Path(addresses[0]), _beginning(from_position, from_sequence), until, _kinds(kind))
+        return
     credentials = b"" if token_file is None else credentials_from_file(token_file)
     with LogReader(
         addresses,
@@ -53,6 +63,13 @@ def log(
         if timeout is not None and reader.source is None:
             why = f": {reader.problem}" if reader.problem else ""
             raise ClusterTimeoutError(f"no member served its log within {timeout:g} s{why}")
+
+
+def _print_folder(folder: Path, begin: Beginning, until: int | None, kinds: list[EntryKind] | None) -> None:
+    if not isinstance(begin, int):
+        raise ConfigurationError("--from, --from-sequence: in a folder only a position can be begun at")
+    for entry in read_stopped_log(folder, begin, until_position=until, kinds=kinds):
+        print(describe_entry(entry))
 
 
 def describe_entry(entry: LogEntry) -> str:

@@ -20,7 +20,7 @@ from ordo.backup.snapshot_copy import CheckedSnapshot, check_snapshot
 from ordo.backup.survey import Survey
 from ordo.cluster.admin.member_store import open_stored
 from ordo.cluster.module.state.commit_note import read_noted_position
-from ordo.cluster.module.state.folder_rows import NO_START, Owner, Start
+from ordo.cluster.module.state.folder_rows import NO_START, Owner, Start, describe_rejoining
 from ordo.cluster.module.state.peer_notes import Point, read_notes
 from ordo.cluster.wire.log_identity import Origin, find_origin
 from ordo.consensus.state.distrust import Distrust
@@ -148,13 +148,15 @@ def examine(config: NodeSettings, storage: Storage | None = None) -> Findings:
     """Read a stopped member's folder.
 
     Raises StorageInUseError while it runs, StorageMissingError when it has never run, ClusterError where the folder has
-    nothing that can be used.
+    nothing that can be used, or is being made a standby's.
     """
     storage = storage or FileStorage(open_lmdb)
     with open_stored(config, storage) as store:  # before the lock: it says what is missing where there is no folder
         pass
     with storage.lock_directory(str(config.node.data_dir)), open_stored(config, storage) as store:
         state, rows = store.load(), store.folder
+        if rows.rejoining is not None:
+            raise ClusterError(describe_rejoining(str(config.node.data_dir)))
         before = rows.recovering
         directory = str(config.cluster_dir)
         starts = rows.peers()

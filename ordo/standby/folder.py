@@ -1,10 +1,11 @@
-"""The data folder of a standby: a node's, with five files beside its archive and its store.
+"""The data folder of a standby: a node's, with some files beside its archive and its store.
 
     <data_dir>/backup.json      the primary that it follows: its identity, and the members' addresses
     <data_dir>/standby.json     what the running `ordo standby run` does; written once a second
     <data_dir>/promote.json     an operator's order, until it is carried out
     <data_dir>/switch.json      the number that the primary's log names if it ends for this standby to go on
     <data_dir>/promotion.json   what a promotion found, once the folder is that of a cluster of its own
+    <data_dir>/rejoin.json      what was found when the folder of a former primary became a standby's
 
 A row of the store says that the log is a copy (`FolderRows.is_standby`): until it is gone, no node starts with it.
 """
@@ -19,7 +20,7 @@ from ordo.archive.segments.catalog import CATALOG_NAME, RecordingDescriptor
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.backup.folder import CLUSTER, FORMAT, Contents, read_json
 from ordo.cluster.admin.member_store import open_stopped
-from ordo.cluster.module.state.folder_rows import Owner, describe_foreign
+from ordo.cluster.module.state.folder_rows import Owner, describe_foreign, describe_rejoining
 from ordo.cluster.module.state.state_store import StateStore
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import Origin, identity_text
@@ -83,6 +84,12 @@ def is_begun_anew(config: NodeSettings) -> bool:
         return store is not None and store.folder.is_begun_anew
 
 
+def read_origin(config: NodeSettings) -> Origin | None:
+    """Return which cluster the log of a folder is of, as far as it says so."""
+    with _stored(config) as store:
+        return None if store is None else store.folder.origin
+
+
 def begin_anew(config: NodeSettings) -> None:
     """Note permanently that the log of a folder ends before a gap; a promotion can go on with it all the same."""
     with open_stopped(config) as store:
@@ -90,16 +97,21 @@ def begin_anew(config: NodeSettings) -> None:
 
 
 def prepare(config: NodeSettings) -> None:
-    """Make a new data folder that of a standby. Raises ConfigurationError where it has a member's data."""
+    """Make a new data folder that of a standby.
+
+    Raises ConfigurationError where it has a member's data, ClusterError where that is being made a standby's.
+    """
     directory = config.node.data_dir
     if is_standby(config):
         return
     with _stored(config) as found:
+        if found is not None and found.folder.rejoining is not None:
+            raise ClusterError(describe_rejoining(str(directory)))
         is_used = found is not None and not found.load().is_empty
     if is_used or (config.archive_dir / CATALOG_NAME).exists():
         raise ConfigurationError(
-            f"{directory} has the data of a node that is no standby: give an empty folder as data_dir, or start it "
-            "with `ordo node`"
+            f"{directory} has the data of a node that is no standby: give an empty folder as data_dir, start it with "
+            "`ordo node`, or make a former primary a standby with `ordo standby rejoin`"
         )
     storage = FileStorage(open_lmdb)
     for made in (directory, config.archive_dir, config.cluster_dir):
@@ -118,7 +130,8 @@ def is_promoted(config: NodeSettings) -> bool:
     same file beside it, or of a standby whose store is lost.
     """
     with _stored(config) as store:
-        is_cluster = store is not None and not store.folder.is_standby and store.folder.origin is not None
+        rows = None if store is None else store.folder
+        is_cluster = rows is not None and not rows.is_standby and rows.rejoining is None and rows.origin is not None
     return is_cluster and (config.node.data_dir / CLUSTER).exists()
 
 

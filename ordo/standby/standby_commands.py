@@ -1,4 +1,4 @@
-"""`ordo standby run | status | promote | switch`."""
+"""`ordo standby run | status | promote | switch | rejoin`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ordo.runtime.errors import ClusterError, OrdoError, StorageInUseError
 if TYPE_CHECKING:
     from ordo.cluster.settings.config import NodeSettings
     from ordo.standby.promotion import Promotion
+    from ordo.standby.rejoin import Rejoined
 
 CONFIG = Annotated[Path, typer.Option(help="node.toml of the standby, which names it alone in [[members]]")]
 JSON = Annotated[bool, typer.Option("--json", help="print one JSON object")]
@@ -146,6 +147,75 @@ def switch(
     with reach_primary(loaded, endpoints, token_file) as cluster:
         done = switch_over(loaded, cluster, timeout, lambda text: typer.echo(text, err=True))
     print(json.dumps(done.describe(), indent=1) if as_json else "\n".join(done.lines()))
+
+
+@standby_app.command()
+def rejoin(
+    config: CONFIG,
+    endpoints: Annotated[str, typer.Option(help="HOST:PORT,... of the ingress of the cluster that went on")],
+    drop: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="COUNT", help="drop the records that the cluster has not; exactly this many"),
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="file with a token that has the role log, where the cluster has [[tokens]]")
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=1, help="give up when nothing has been answered for this many seconds")
+    ] = 30.0,
+    as_json: JSON = False,
+) -> None:
+    """Make the folder of a former primary, which does not run, that of a standby of the cluster that went on.
+
+    Compares both logs, prints the records that the folder has and the cluster has not, and keeps them as an archive
+    beside the log. They are dropped from the log only with --drop and their exact count. Nothing that both have is
+    copied again. Ended before its end, the same command goes on.
+
+    Exit status: 1 where it is refused: there are such records and no --drop, or another count, a process has the
+    folder, or the cluster is not one that went on with its log.
+    """
+    from ordo.cluster.client.connection.endpoints import parse_list
+    from ordo.cluster.settings.config import load_config
+    from ordo.standby.rejoin import find_rejoined
+
+    loaded = load_config(config)
+    done = find_rejoined(loaded) or _rejoin(loaded, parse_list(endpoints), drop, token_file, timeout, as_json)
+    print(json.dumps(done._asdict(), indent=1) if as_json else "\n".join(done.lines()))
+
+
+def _rejoin(
+    config: NodeSettings,
+    addresses: list[str],
+    drop: int | None,
+    token_file: Path | None,
+    timeout_s: float,
+    as_json: bool,
+) -> Rejoined:
+    """Compare, keep and carry it out, or go on with what was begun. Raises OrdoError where it is refused."""
+    from ordo.archive.store.lmdb_store import open_lmdb
+    from ordo.runtime.io.storage import FileStorage
+    from ordo.runtime.security.credentials import credentials_from_file
+    from ordo.standby.rejoin import compare_folder, find_refusal, finish, is_begun
+    from ordo.standby.rejoin import rejoin as carry_out
+    from ordo.standby.successor_log import SuccessorLog
+    from ordo.transport.secure.settings import Encryption
+
+    is_marked = is_begun(config)  # before the lock: it says what is missing where there is no folder
+    with FileStorage(open_lmdb).lock_directory(str(config.cluster_dir)):
+        if is_marked:
+            return finish(config)
+        encryption, keys = config.encryption, None
+        if encryption.is_on:
+            keys = Encryption(str(encryption.key_file), str(encryption.trusted_file))
+        credentials = b"" if token_file is None else credentials_from_file(token_file)()
+        with SuccessorLog(addresses, credentials, keys, timeout_s) as successor:
+            findings, found, kept = compare_folder(config, successor)
+        refusal = find_refusal(found, drop)
+        if refusal or not as_json:
+            print(json.dumps(found.describe(kept), indent=1) if as_json else "\n".join(found.lines(kept)), flush=True)
+        if refusal:
+            raise ClusterError(refusal)
+        return carry_out(config, addresses, findings, found, kept)
 
 
 def _order(config: NodeSettings, although_alive: bool, timeout_s: float) -> Promotion:

@@ -56,6 +56,8 @@ class SimulatedClient(Actor):
         self.name = f"client{client_id}"
         self.address = f"10.0.1.{client_id + 1}"
         self.random: Random = world.random.stream(self.name)
+        self.more_endpoints: list[str] = []
+        """Of nodes that are no members, where it looks as well."""
         self.number = 0
         self.lives = 0
         self.cycle_ns = world.options.cycle_ns
@@ -96,7 +98,7 @@ class SimulatedClient(Actor):
         if tracking is not None:
             tracking.begin()
         self.session = ClusterClient(
-            [f"{node_address(i)}:{PORT}" for i in range(options.nodes + options.spares)],
+            [*(f"{node_address(i)}:{PORT}" for i in range(options.nodes + options.spares)), *self.more_endpoints],
             f"aeron:udp?endpoint={self.address}:0",
             on_message=self._on_message,
             on_acknowledged=None if tracking is None else tracking.on_acknowledged,

@@ -140,7 +140,7 @@ def run_standby(seed: int, options: Options) -> StandbyWorld:
         # which of this machine's addresses answers come to is asked of the system
         with mock.patch.object(settings, "_response_channel", lambda _: answers):
             _follow(world, world.random.stream("standby"))
-        _promote(world)
+        promote(world, world.standby)
         _go_on(world)
         return world
     finally:
@@ -173,9 +173,8 @@ def _follow(world: StandbyWorld, random: Random) -> None:
     world.check_copied()
 
 
-def _promote(world: StandbyWorld) -> Recovered:
+def promote(world: StandbyWorld, standby: SimulatedStandby) -> Recovered:
     """As `ordo standby promote` does it; a node that is started before refuses the copy."""
-    standby = world.standby
     standby.is_promoted = standby.has_disk_faults = True  # it may end
     standby.boot()
     if standby.is_alive:

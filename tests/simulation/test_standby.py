@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+from unittest import mock
 
 import pytest
 
 from ordo.cluster.module.log.cluster_control import ClusterControl
 from ordo.cluster.module.log.ingress_gate import IngressGate
-from ordo.cluster.module.state.folder_rows import FolderRows
+from ordo.cluster.module.state.folder_rows import Claim, FolderRows, claim
+from ordo.cluster.module.state.state_store import StateStore
 from ordo.consensus.standby import StandbyCore
+from ordo.salvage.holdings import Findings, Recordings
+from ordo.standby import divergence
 from tests.simulation.history import Violation
 from tests.simulation.options import Options
+from tests.simulation.rejoin import run_rejoin
 from tests.simulation.standby import run_standby
 from tests.simulation.switch import run_switch
 
@@ -97,3 +103,71 @@ def test_a_primary_that_can_be_resumed_behind_its_end_is_noticed(monkeypatch: py
 def _switch_until_found(**options: bool) -> None:
     for seed in range(1, 13):
         run_switch(seed, BUSY, **options)
+
+
+# -- a former primary comes back ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_a_former_primary_follows_and_nothing_that_was_dropped_is_untold(seed: int) -> None:
+    run_rejoin(seed, BUSY)
+
+
+def test_a_common_end_that_is_one_record_late_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first record that differs is taken for one that both have."""
+    original = divergence._walk
+
+    def walk(findings: Findings, recordings: Recordings, successor: divergence.Successor, begin: int) -> int:
+        end = original(findings, recordings, successor, begin)
+        following = (one.position for one in divergence._messages(findings, recordings, begin) if one.position > end)
+        return next(following, end)
+
+    monkeypatch.setattr(divergence, "_walk", walk)
+    with pytest.raises(Violation, match=r"is refused: .* both have the same|and the new cluster lacks"):
+        _rejoin_until_found()
+
+
+def test_a_record_of_the_former_primary_that_stays_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told is right, and the log is cut off one record late."""
+    original = divergence.compare_with
+
+    def compare(*arguments: Any) -> divergence.Divergence:
+        found = original(*arguments)
+        late = found.records[0].position if found.record_count > 1 else found.position
+        return found._replace(position=late)
+
+    monkeypatch.setattr("tests.simulation.rejoin.compare_with", compare)
+    with pytest.raises(Violation, match=r"executed .*, not|does not follow|has something else"):
+        _rejoin_until_found()
+
+
+def test_a_start_in_the_middle_of_a_rejoin_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fencing forgotten: the former primary's node starts with a log that ends before what it acknowledged."""
+
+    def claim_all(rows: FolderRows, *arguments: Any, **options: Any) -> Claim:
+        with mock.patch.object(FolderRows, "rejoining", None):
+            return claim(rows, *arguments, **options)
+
+    monkeypatch.setattr("ordo.cluster.node.node.claim", claim_all)
+    with pytest.raises(Violation, match="started in the middle of its rejoin"):
+        _rejoin_until_found()
+
+
+def test_a_snapshot_of_what_was_dropped_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store forgets what was behind the cut but for the snapshots."""
+    original = StateStore.become_standby
+
+    def become_standby(self: StateStore, log_position: int) -> None:
+        kept = [one for one in self.load().snapshots if one.is_valid]
+        original(self, log_position)
+        for one in kept:
+            self.put_snapshot(one)
+
+    monkeypatch.setattr(StateStore, "become_standby", become_standby)
+    with pytest.raises(Violation):
+        _rejoin_until_found()
+
+
+def _rejoin_until_found() -> None:
+    for seed in range(1, 13):
+        run_rejoin(seed, BUSY)

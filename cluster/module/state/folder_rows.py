@@ -19,6 +19,7 @@ _OWNER = b"owner"
 _ORIGIN = b"origin"
 _START = b"start"
 _RECOVERING = b"recovering"
+_REJOINING = b"rejoining"
 _STANDBY = b"standby"
 _BEGUN_ANEW = b"2"
 _PEER = b"peer/"
@@ -27,6 +28,7 @@ _OWNER_ROW = struct.Struct(">ii")
 _ORIGIN_ROW = struct.Struct(f">{IDENTITY_BYTES}sq")
 _START_ROW = struct.Struct(">qq")
 _I32 = struct.Struct(">i")
+_REJOINING_ROW = struct.Struct(">q")
 _RECOVERING_ROW = struct.Struct(">qq")
 
 
@@ -57,7 +59,10 @@ class Recovering(NamedTuple):
 
 
 class FolderRows:
-    """The keys `owner`, `origin`, `start`, `recovering`, `standby`, `peer/<member id>`, `peer-cluster/<member id>`.
+    """The rows of a store that say whose the folder is, and what is being made of it.
+
+    The keys are `owner`, `origin`, `start`, `recovering`, `rejoining`, `standby`, `peer/<member id>` and
+    `peer-cluster/<member id>`.
 
     Every change is durable when the call returns.
     """
@@ -121,6 +126,20 @@ class FolderRows:
             txn.put(_RECOVERING, _RECOVERING_ROW.pack(*before))
 
     @property
+    def rejoining(self) -> int | None:
+        """Where the log is to end of a folder that is being made a standby's (`ordo standby rejoin`); None: it is not.
+
+        What was behind it is kept elsewhere, durably.
+        """
+        row = self._store.get(_REJOINING)
+        return int(_REJOINING_ROW.unpack(row)[0]) if row else None
+
+    def put_rejoining(self, log_position: int) -> None:
+        """Note that the log is cut off at a position, for the folder to become a standby's."""
+        with self._store.transaction() as txn:
+            txn.put(_REJOINING, _REJOINING_ROW.pack(log_position))
+
+    @property
     def is_standby(self) -> bool:
         """Whether the folder has a copy of another cluster's log, which only a promotion makes one to go on with."""
         return self._store.get(_STANDBY) is not None
@@ -139,10 +158,22 @@ class FolderRows:
         """End a recovery or a promotion: the folder is another cluster's, which has met no other member yet."""
         txn.delete(_RECOVERING)
         txn.delete(_STANDBY)
+        self._forget_peers(txn)
+        txn.put(_ORIGIN, _ORIGIN_ROW.pack(*origin))
+
+    def become_standby(self, txn: Transaction, log_position: int) -> None:
+        """End a rejoin: the log, which ends at a position, is a copy of another cluster's."""
+        origin = self.origin
+        txn.delete(_REJOINING)
+        self._forget_peers(txn)
+        if origin is not None and origin.position > log_position:
+            txn.delete(_ORIGIN)  # the record that named it is not in the log any more
+        txn.put(_STANDBY, b"1")
+
+    def _forget_peers(self, txn: Transaction) -> None:
         for prefix in (_PEER, _PEER_CLUSTER):
             for key, _ in self._store.items(prefix):
                 txn.delete(key)
-        txn.put(_ORIGIN, _ORIGIN_ROW.pack(*origin))
 
 
 class Claim(NamedTuple):
@@ -162,6 +193,8 @@ def claim(rows: FolderRows, owner: Owner, folder: str, draw: int, *, is_standby:
     found = rows.owner
     if found is not None and found != owner:
         raise ClusterError(describe_foreign(found, owner, folder, rows.origin))
+    if rows.rejoining is not None:
+        raise ClusterError(describe_rejoining(folder))
     if rows.is_standby and not is_standby:
         raise ClusterError(
             f"the data folder {folder} is a standby's, a copy of another cluster's log: start it with `ordo standby "
@@ -181,6 +214,14 @@ def claim(rows: FolderRows, owner: Owner, folder: str, draw: int, *, is_standby:
     start = Start(previous.number + 1, draw)
     rows.put_start(start)
     return Claim(previous, start)
+
+
+def describe_rejoining(folder: str) -> str:
+    """Return one line that says that a folder is neither a member's any more nor a standby's yet."""
+    return (
+        f"the data folder {folder} was being made a standby's, and that did not come to its end: give the same `ordo "
+        "standby rejoin` again"
+    )
 
 
 def describe_foreign(found: Owner, owner: Owner, folder: str, origin: Origin | None) -> str:

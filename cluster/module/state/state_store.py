@@ -279,6 +279,19 @@ class StateStore:
             txn.put(_DISTRUST, bytes([Distrust.NONE]))
             self.folder.begin_epoch(txn, epoch.origin)
 
+    def become_standby(self, log_position: int) -> None:
+        """Make the folder a standby's whose log ends at a position, in one transaction."""
+        doomed = [key for key, value in self._store.items(_TERM) if _I64.unpack(value)[0] >= log_position]
+        found = [self._snapshot(key, value) for key, value in self._store.items(_SNAPSHOT)]
+        with self._store.transaction() as txn:
+            _delete_terms(txn, doomed)
+            for entry in found:
+                if entry.log_position > log_position:
+                    _put_snapshot(txn, entry._replace(is_valid=False), None)
+            self._forget_behind(txn, log_position)
+            txn.put(_DISTRUST, bytes([Distrust.NONE]))
+            self.folder.become_standby(txn, log_position)
+
     def _forget_behind(self, txn: Transaction, position: int) -> None:
         """Remove what was agreed on behind a position, and what is not in the log up to there: skips, and wishes."""
         state = self._load()
