@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ordo.cluster.admin.checked_numbers import parse_int64
-from ordo.runtime.errors import DecodeError
+from ordo.cluster.wire.log_identity import Origin, parse_identity
+from ordo.runtime.errors import ConfigurationError, DecodeError
 from ordo.runtime.native.sentinels import NULL_VALUE
 
 
@@ -60,6 +61,18 @@ class MemberDetails(NamedTuple):
     snapshots: list[HeldSnapshot]
     sessions: list[HeldSession]
     errors: list[HeldError]
+
+
+def parse_told_identity(found: Mapping[str, object]) -> Origin | None:
+    """Return which cluster a member is of; None where it knows none, or is of a release that does not say it.
+
+    Raises DecodeError if it sent anything else.
+    """
+    text = found.get("identity", "")
+    try:
+        return parse_identity(str(text)) if text else None
+    except ConfigurationError as error:
+        raise DecodeError(f"a member told no identity: {error.message}") from None
 
 
 def parse_details(found: Mapping[str, Any]) -> MemberDetails:

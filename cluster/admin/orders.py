@@ -28,6 +28,7 @@ from ordo.cluster.wire.counters.counter_types import (
     transfer_value,
 )
 from ordo.cluster.wire.ordo_codecs import MembershipChange
+from ordo.cluster.wire.succession import IS_OVER
 from ordo.runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, OrdoError, OutcomeUnknownError
 
 if TYPE_CHECKING:
@@ -188,15 +189,17 @@ def dismiss(member: MemberAccess) -> None:
     _set_toggle(member, ControlToggle.ABORT, expected=ControlToggle.SUCCEEDED)
 
 
-def shut_down(member: MemberAccess, *, with_snapshot: bool = True, timeout_s: float = SNAPSHOT_TIMEOUT_S) -> None:
-    """Shut the whole cluster down properly, with a snapshot first unless told otherwise.
+def shut_down(member: MemberAccess, *, with_snapshot: bool = True, timeout_s: float = SNAPSHOT_TIMEOUT_S) -> str:
+    """Shut the whole cluster down properly, with a snapshot first unless told otherwise; return why there is none.
 
-    Returns when this member, which ends last, did. Errors as for `take_snapshot`; a ClusterError also where all have
-    ended without the snapshot.
+    That is empty where one was taken, or none was asked for. Returns when this member, which ends last, did. Errors as
+    for `take_snapshot`; a ClusterError also where all have ended without the snapshot.
     """
     taken_before, found_before = member.counters.value(CounterType.SNAPSHOT_COUNT), _list_refusals(member)
+    lacks_snapshot = ""
     if member.counters.value(CounterType.CONTROL_TOGGLE) == ControlToggle.SUCCEEDED:
-        with_snapshot = False  # the log has ended for a standby to go on: no snapshot is of use any more
+        lacks_snapshot = IS_OVER if with_snapshot else ""
+        with_snapshot = False  # none is of use any more
         dismiss(member)
     else:
         _set_toggle(member, ControlToggle.SHUTDOWN if with_snapshot else ControlToggle.ABORT)
@@ -217,6 +220,7 @@ def shut_down(member: MemberAccess, *, with_snapshot: bool = True, timeout_s: fl
             f"the cluster ended, but {f'without its snapshot: {reason}' if reason else 'its snapshot was not seen'};"
             " nothing is lost: members start from an older one and the log; look with `ordo cluster snapshots`"
         )
+    return lacks_snapshot
 
 
 def transfer(member: MemberAccess, target_member_id: int | None = None, timeout_s: float = TRANSFER_TIMEOUT_S) -> int:
@@ -369,7 +373,7 @@ def _set_toggle(member: MemberAccess, wanted: int, expected: ControlToggle = Con
     if found == ControlToggle.NEUTRAL:
         raise ClusterError(f"{name} is not suspended")
     if found == ControlToggle.SUCCEEDED:
-        raise ClusterError(f"{name}: the log has ended, and a standby goes on with it (`ordo standby switch`)")
+        raise ClusterError(f"{name}: {IS_OVER}")
     if found == ControlToggle.SUSPEND:
         raise ClusterError(f"{name} is suspended; have it go on first (`ordo cluster resume`)")
     busy = "TRANSFER" if is_transfer(found) else "a switch" if successor_of(found) else _toggle_name(found)

@@ -384,12 +384,16 @@ def shutdown(
     timeout: TimeoutOption = SNAPSHOT_TIMEOUT_S,
     as_json: DoneOption = False,
 ) -> None:
-    """End every node properly, after a snapshot."""
+    """End every node properly, after a snapshot.
+
+    None is taken where the log has ended for a standby to go on; it says so then.
+    """
     from ordo.cluster.admin import orders
 
     with target.leader(timeout) as leader:
-        orders.shut_down(leader, with_snapshot=not no_snapshot, timeout_s=timeout)
-    _tell("cluster ended", as_json, leader)
+        lacks_snapshot = orders.shut_down(leader, with_snapshot=not no_snapshot, timeout_s=timeout)
+    why = f", without a snapshot: {lacks_snapshot}" if lacks_snapshot else ""
+    _tell(f"cluster ended{why}", as_json, leader)
 
 
 @cluster_app.command()

@@ -172,7 +172,7 @@ class ConsensusModule:
             notices, core, sequencer, seams.clock, counters.clock_ahead, self._recovery, config.cluster_time_unit
         )
         replication = Replication(core, sequencer, contacts)
-        member = OwnMember(config, notices, clock_watch, replication, gate.holds_appends)
+        member = OwnMember(config, notices, clock_watch, replication, gate)
         log = LogKeeper(
             config,
             contacts,

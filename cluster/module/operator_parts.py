@@ -12,6 +12,7 @@ from ordo.cluster.module.operators.member_report import Details
 from ordo.cluster.module.operators.operators import MemberAnswers, Operators
 from ordo.cluster.module.operators.self_report import SelfLook
 from ordo.cluster.module.operators.tool_questions import ToolQuestions
+from ordo.cluster.wire.log_identity import identity_text
 
 if TYPE_CHECKING:
     from ordo.cluster.module.log_rules import LogRules
@@ -63,8 +64,13 @@ def _make_answers(
         seams.look,
     )
     details = Details(core, base.log, sequencer, sessions, rules.levels, rules.hashes, shelf, seams.errors)
+
+    def describe() -> dict[str, object]:
+        origin = rules.identity.origin
+        return {**details.describe(), "identity": "" if origin is None else identity_text(origin)}
+
     questions = ToolQuestions(base.member, core, membership, rules.skips, rules.versions, seams.clock)
-    return MemberAnswers(found.look, found.list_skipped, details.describe, questions.answer)
+    return MemberAnswers(found.look, found.list_skipped, describe, questions.answer)
 
 
 def make_operator_parts(

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ordo.cluster.wire import records
 
 
+IS_OVER = "the log has ended, and a standby goes on with it (`ordo standby switch`)"
+"""Why nothing is changed any more."""
 DISMISSED = "the cluster has handed over to its standby"
 """Why a session is over whose cluster has ended: its client looks among all endpoints that it was given."""
 

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 from ordo.backup.folder import CLUSTER, read_json, write_json
 from ordo.cluster.admin import orders
 from ordo.cluster.admin.local_member import LocalMember
+from ordo.cluster.admin.member_details import parse_told_identity
 from ordo.cluster.admin.remote import RemoteCluster
 from ordo.cluster.wire.counters.counter_types import SUCCESSOR_MAX, ControlToggle, CounterType
 from ordo.runtime.errors import ClusterError, OrdoError, OutcomeUnknownError
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.security.credentials import credentials_from_file
-from ordo.standby.folder import SWITCH, demand_alone, is_promoted, read_number
+from ordo.standby.folder import SWITCH, demand_alone, is_promoted, read_number, read_origin
 from ordo.standby.promotion import Promotion, read_promotion
 from ordo.standby.report import describe_standby
 from ordo.transport.secure.settings import Encryption
@@ -93,6 +94,7 @@ def _hand_over(
             raise ClusterError("the primary has ended its log for another standby to go on: switch to that one")
         return
     _demand_near(found)
+    _demand_same(config, cluster, leader)
     if toggle == ControlToggle.SUSPEND and not is_begun:
         raise ClusterError("the primary is suspended; have it go on first (`ordo cluster resume`)")
     number = read_number(config) or _draw(config)
@@ -138,6 +140,19 @@ def _demand_near(found: dict[str, object]) -> None:
         behind = "an unknown time" if lag_s is None else f"{lag_s} s"
         raise ClusterError(
             f"the standby is {behind} behind, at most {LAG_MAX_S:g} s are allowed: let it catch up first"
+        )
+
+
+def _demand_same(config: NodeSettings, cluster: RemoteCluster, leader: RemoteMember) -> None:
+    """Raise ClusterError where the cluster is another one than the standby follows.
+
+    A member of an earlier release does not say which it is: then the positions alone must be the same.
+    """
+    theirs, own = parse_told_identity(cluster.describe(leader.endpoint)), read_origin(config)
+    if theirs is not None and (own is None or own.identity != theirs.identity):
+        raise ClusterError(
+            f"the cluster at these endpoints has identity {theirs}, and the log of this standby {own or 'none yet'}: "
+            "give --endpoints of the cluster that it follows"
         )
 
 

@@ -8,8 +8,10 @@ from unittest import mock
 import pytest
 
 from ordo.backup.folder import read_json, write_json
+from ordo.cluster.admin.member_store import open_stopped
 from ordo.cluster.settings.config import NodeSettings, load_config
 from ordo.cluster.wire.counters.counter_types import ControlToggle, succeed_value
+from ordo.cluster.wire.log_identity import Origin, identity_text
 from ordo.runtime.errors import ClusterError, NoQuorumError, OutcomeUnknownError, StorageError
 from ordo.standby.folder import ORDER, STATUS, SWITCH, prepare, read_number
 from ordo.standby.promotion import _is_successor, order_switch, promote
@@ -33,7 +35,23 @@ def primary(toggle: int) -> mock.Mock:
     leader = mock.Mock(member_id=0)
     leader.counters.value.return_value = toggle
     leader.counters.set_toggle.side_effect = lambda wanted, expected: toggle
-    return mock.Mock(**{"find_leader.return_value": leader})
+    return mock.Mock(**{"find_leader.return_value": leader, "describe.return_value": {}})
+
+
+@pytest.mark.parametrize("own", [None, Origin(b"o" * 16, 32)])
+def test_another_cluster_is_not_suspended(config: NodeSettings, own: Origin | None) -> None:
+    """Two clusters may have committed as much."""
+    if own is not None:
+        with open_stopped(config) as store:
+            store.folder.put_origin(own)
+    cluster = primary(ControlToggle.NEUTRAL)
+    cluster.describe.return_value = {"identity": identity_text(Origin(b"p" * 16, 32))}
+    with (
+        mock.patch("ordo.standby.switch.describe_standby", return_value=NEAR),
+        pytest.raises(ClusterError, match=r"has identity 7070.*, and the log of this standby (none yet|6f6f)"),
+    ):
+        switch_over(config, cluster, 1, lambda _: None)
+    assert read_number(config) == 0 and not cluster.find_leader().counters.set_toggle.called
 
 
 @pytest.mark.parametrize(

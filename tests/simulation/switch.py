@@ -6,6 +6,7 @@ the former members go on living, with clients that ask them and an operator who 
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -13,6 +14,8 @@ from ordo.archive.client import settings
 from ordo.cluster.node.node import Node, NodeSeams
 from ordo.cluster.wire.counters.counter_types import ControlToggle, ModuleState, succeed_value
 from ordo.cluster.wire.levels import SUCCESSION_LEVEL
+from ordo.cluster.wire.ordo_codecs import MembershipChange
+from ordo.cluster.wire.succession import IS_OVER
 from ordo.runtime.native.clock import VirtualClock
 from ordo.salvage.holdings import examine
 from ordo.salvage.new_epoch import go_on_alone
@@ -176,10 +179,22 @@ def _go_on(world: SwitchWorld) -> None:
             if node.is_alive:
                 node.ask_to_resume()
                 node.ask(ControlToggle.RESUME, ControlToggle.SUCCEEDED)
+                _demand_members_stay(node)
         world.run(400 * MS)
         _restart_one(world)
     if not standby.serves:
         raise Violation("the promoted standby was disturbed by former members")
+
+
+def _demand_members_stay(node: SimulatedNode) -> None:
+    """An operator has a former leader remove another member, and is refused."""
+    if not (node.serves and node.module.member.is_leader):
+        return
+    other = next(one for one in node.module.core.configuration.voter_ids if one != node.member_id)
+    request = SimpleNamespace(correlation_id=0, member_id=other, change=MembershipChange.REMOVE, member="")
+    answer = node.module.membership.on_request(request, node.clock.now())
+    if answer is None or IS_OVER.encode() not in answer:
+        raise Violation(f"{node.name} changes its members behind the end of its log")
 
 
 def _restart_one(world: SwitchWorld) -> None:

@@ -11,6 +11,7 @@ import pytest
 from ordo.cluster.module.log.cluster_control import ClusterControl
 from ordo.cluster.module.log.ingress_gate import IngressGate
 from ordo.cluster.module.state.folder_rows import Claim, FolderRows, claim
+from ordo.cluster.module.state.own_member import OwnMember
 from ordo.cluster.module.state.state_store import StateStore
 from ordo.consensus.standby import StandbyCore
 from ordo.salvage.holdings import Findings, Recordings
@@ -97,6 +98,12 @@ def test_a_primary_that_can_be_resumed_behind_its_end_is_noticed(monkeypatch: py
 
     monkeypatch.setattr(ClusterControl, "lead", lead)
     with pytest.raises(Violation, match="behind the end of its log"):
+        _switch_until_found()
+
+
+def test_members_that_change_behind_the_end_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OwnMember, "is_log_over", False)
+    with pytest.raises(Violation, match="changes its members behind the end"):
         _switch_until_found()
 
 

@@ -70,6 +70,8 @@ class ClusterControl:
         self._is_suspended_by_log = False
         self._is_suspension_asked = False
         """It is appended, and not yet committed."""
+        self._is_end_asked = False
+        """The end of the log for a standby is appended, and not yet committed."""
         self._snapshot_position = NULL_VALUE
         """The position of the record of the requested snapshot."""
 
@@ -77,6 +79,11 @@ class ClusterControl:
     def is_suspended(self) -> bool:
         """Whether the cluster is suspended, by the committed log or by an order that is not committed yet."""
         return self._is_suspension_asked or bool(self._counters.state == ModuleState.SUSPENDED)
+
+    @property
+    def is_log_over(self) -> bool:
+        """Whether the log has ended for a standby, by a record that is committed, or that this leader has appended."""
+        return self._is_end_asked or self.successor != 0
 
     def execute(self, values: records.ClusterActionRequest) -> bool:
         """Execute a ClusterActionRequest of the committed log. Returns True when a snapshot is to begin after it."""
@@ -112,6 +119,7 @@ class ClusterControl:
         """Drop pending orders, which may never be committed."""
         self._counters.control_toggle.set(ControlToggle.INACTIVE)
         self._snapshot_position = NULL_VALUE
+        self._is_end_asked = False
         if self._is_suspension_asked:
             self._is_suspension_asked = False
             self._effects.update_ingress()
@@ -157,6 +165,7 @@ class ClusterControl:
             toggle.set(ControlToggle.SUSPEND if self.is_suspended else ControlToggle.NEUTRAL)
         elif self._append(ClusterAction.SUSPEND, successor) > 0:
             toggle.set(ControlToggle.INACTIVE)
+            self._is_end_asked = True
 
     def _end_succeeded(self, order: int, now_ns: int) -> None:
         """Take no order but to end, once a standby goes on with the log: clients are told to look for it."""

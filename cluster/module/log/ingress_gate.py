@@ -63,6 +63,10 @@ class IngressGate:
         """Return whether nothing may be appended, though this member may lead."""
         return self._room.is_out or self._is_closed
 
+    def is_log_over(self) -> bool:
+        """Return whether the log has ended for a standby to go on with, as far as this member knows."""
+        return self._control.is_log_over
+
     def update(self) -> None:
         """Open or close the ingress according to the present state."""
         has_leader = self._core.leader_member_id != NULL_VALUE

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ordo.cluster.module.state.host import TermHost
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.configuration import NamedConfiguration, decode_configuration
 from ordo.cluster.wire.members import Member, parse_member
 from ordo.cluster.wire.ordo_codecs import MembershipChange
+from ordo.cluster.wire.succession import IS_OVER
 from ordo.consensus.state.configuration import Configuration, changed
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.native.sentinels import NULL_VALUE
@@ -33,13 +33,19 @@ def _id(member: Member) -> int:
     return member.id
 
 
-class MembershipHost(TermHost, Protocol):
+class MembershipHost(Protocol):
     """The member whose cluster this is."""
 
     has_ended: bool
 
     @property
+    def is_leader(self) -> bool: ...
+    @property
+    def cluster_time(self) -> int: ...
+    @property
     def member_id(self) -> int: ...
+    @property
+    def is_log_over(self) -> bool: ...
     def announce(self, event: str, text: str) -> None:
         """Write one line to the log of the process."""
 
@@ -159,6 +165,8 @@ class Membership:
         host = self._host
         if not host.is_leader:
             return f"member {host.member_id} does not lead"
+        if host.is_log_over:
+            return IS_OVER
         if self._is_in_flight or self._request is not None or self._transfer.is_under_way:
             return "another change is under way; try again when it is done"
         wanted = self._wanted(request)
@@ -193,7 +201,7 @@ class Membership:
                 return f"{request.member!r} cannot be reached; see `ordo errors`"
         find = self._contacts.find
         named = NamedConfiguration(tuple(find(wanted.voter_ids)), tuple(find(wanted.learner_ids)))
-        position = int(self._sequencer.append(named.encode(host.leadership_term_id, host.cluster_time)))
+        position = int(self._sequencer.append(named.encode(self._sequencer.leading_term_id, host.cluster_time)))
         if position <= 0:
             return "the log has no room at the moment; try again"
         self._is_in_flight = True

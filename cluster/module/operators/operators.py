@@ -90,7 +90,7 @@ class MemberAnswers(NamedTuple):
     """Returns what the member knows of itself."""
     list_skipped: Callable[[], dict[str, Any]]
     """Returns which records of the log it leaves out."""
-    describe: Callable[[], dict[str, Any]]
+    describe: Callable[[], dict[str, object]]
     """Returns its newest terms, snapshots, sessions and errors."""
     answer_question: Callable[[Any, Any], bytes | None]
     """Returns the answer to one of QUESTIONS; None when it comes later, through `take_answer`."""

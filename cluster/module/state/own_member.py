@@ -6,7 +6,7 @@ The parts of a consensus module are given this, and none of them the module itse
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ordo.cluster.wire.members import ingress_endpoints
 from ordo.runtime.native.cluster_time import time_ms
@@ -47,6 +47,13 @@ class Notices:
         self.record_error(detail)
 
 
+class AppendGate(Protocol):
+    """What says whether this member, if it leads, may append."""
+
+    def holds_appends(self) -> bool: ...
+    def is_log_over(self) -> bool: ...
+
+
 class OwnMember:
     """The state of the member as a whole. Each part names the few calls that it needs as a Protocol."""
 
@@ -59,9 +66,9 @@ class OwnMember:
         notices: Notices,
         clock_watch: ClockWatch,
         replication: Replication,
-        holds_appends: Callable[[], bool],
+        gate: AppendGate,
     ) -> None:
-        """Take what the member speaks, tells time and appends with; `holds_appends` says while nothing is appended."""
+        """Take what the member speaks, tells time and appends with; `gate` says while nothing is appended."""
         self.member_id = config.member_id
         self.heartbeat_timeout_ns = config.leader_heartbeat_timeout_ns
         self.leadership_term_id = NULL_VALUE
@@ -73,7 +80,7 @@ class OwnMember:
         self._serving_term = NULL_VALUE
         self._notices = notices
         self._replication = replication
-        self._holds_appends = holds_appends
+        self._gate = gate
 
     # -- the term --------------------------------------------------------------------------------------------------
 
@@ -106,9 +113,14 @@ class OwnMember:
         replication = self._replication
         return ingress_endpoints(replication.contacts.find(replication.core.configuration.voter_ids))
 
+    @property
+    def is_log_over(self) -> bool:
+        """Whether a standby goes on with the log, which has ended: nothing is changed any more."""
+        return self._gate.is_log_over()
+
     def append(self, record: bytes) -> bool:
         """Append a record as the serving leader. Returns False while nothing is sequenced."""
-        return self.is_leader and not self._holds_appends() and self._replication.sequencer.append(record) > 0
+        return self.is_leader and not self._gate.holds_appends() and self._replication.sequencer.append(record) > 0
 
     # -- what it says ----------------------------------------------------------------------------------------------
 

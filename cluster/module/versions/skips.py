@@ -23,6 +23,7 @@ from ordo.cluster.module.state.host import MemberHost
 from ordo.cluster.module.state.state_store import Skip
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import FailureVerdict, RecordOrder
+from ordo.cluster.wire.succession import IS_OVER
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.native.time_units import MILLISECOND_NS
 from ordo.runtime.sbe import bind
@@ -48,10 +49,10 @@ class SkipHost(MemberHost, Protocol):
     """The member that runs the service."""
 
     @property
-    def leadership_term_id(self) -> int: ...
+    def cluster_time(self) -> int: ...
 
     @property
-    def cluster_time(self) -> int: ...
+    def is_log_over(self) -> bool: ...
 
 
 class Failure(NamedTuple):
@@ -325,6 +326,8 @@ class Skips:
         failure = self._failure
         if not self._leads:
             refusal = f"member {self._own_id} does not lead"
+        elif self._host.is_log_over:
+            refusal = IS_OVER
         elif position in self.known:
             refusal = f"the record at position {position} is left out already"
         elif failure is None or failure.log_position != position:
@@ -378,8 +381,10 @@ class Skips:
         return position in self.known or is_appended or position == self._ordered_position
 
     def _append(self, failure: Failure) -> bool:
+        if self._host.is_log_over:
+            return False
         record = ordo_codecs.SKIP_EVENT.encode(
-            leadership_term_id=self._host.leadership_term_id,
+            leadership_term_id=self._replication.sequencer.leading_term_id,
             timestamp=self._host.cluster_time,
             skipped_position=failure.log_position,
             member_id=self._own_id,

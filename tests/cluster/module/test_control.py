@@ -185,6 +185,7 @@ def test_a_log_that_has_ended_takes_no_order_but_to_end_whoever_leads() -> None:
     member = suspended()
     assert member.order(succeed_value(NUMBER)) == ControlToggle.INACTIVE, "nothing else, until it is committed"
     assert member.log.actions == [ClusterAction.SUSPEND] * 2 and member.control.successor == 0
+    assert member.control.is_log_over, "no change of the members comes behind it"
     member.execute(ClusterAction.SUSPEND, flags=NUMBER)
     assert member.control.successor == NUMBER and member.counters.control_toggle.value == ControlToggle.SUCCEEDED
     assert member.ended_reads, "what the standby has taken since is not known here"
@@ -193,6 +194,7 @@ def test_a_log_that_has_ended_takes_no_order_but_to_end_whoever_leads() -> None:
     member.control.lose_leadership()
     member.control.lead()
     assert member.counters.control_toggle.value == ControlToggle.SUCCEEDED and member.control.is_suspended
+    assert member.control.is_log_over
     assert member.log.actions == [ClusterAction.SUSPEND] * 2 and member.core.told == []
     member.order(ControlToggle.ABORT)
     member.order(ControlToggle.ABORT)
@@ -205,6 +207,7 @@ def test_an_end_that_was_never_committed_is_forgotten_with_the_leadership() -> N
     member.control.lose_leadership()
     member.control.lead()
     assert member.counters.control_toggle.value == ControlToggle.SUSPEND, "it may go on"
+    assert not member.control.is_log_over
     assert member.order(ControlToggle.RESUME) == ControlToggle.NEUTRAL
 
 
@@ -222,7 +225,7 @@ def test_the_new_cluster_takes_messages() -> None:
     member = suspended()
     member.execute(ClusterAction.SUSPEND, flags=NUMBER)
     member.execute(ClusterAction.RESUME)
-    assert member.control.successor == 0 and not member.control.is_suspended
+    assert member.control.successor == 0 and not member.control.is_suspended and not member.control.is_log_over
 
 
 def test_the_record_needs_a_level() -> None:

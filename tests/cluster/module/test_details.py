@@ -10,6 +10,7 @@ from ordo.cluster.module.operators.member_report import ERRORS_MAX, SESSIONS_MAX
 from ordo.cluster.module.operators.operators import PAYLOAD_BYTES_MAX
 from ordo.cluster.module.sessions.sessions import ClusterSession
 from ordo.cluster.module.state.state_store import EVIDENCE_MAX, Evidence, SnapshotEntry
+from ordo.cluster.wire.log_identity import Origin, identity_text
 from ordo.runtime.native.error_log import ErrorObservation
 
 LARGE = (1 << 62) + 1
@@ -45,6 +46,7 @@ def details(count: int, **more: Any) -> Details:
 
 def test_the_most_that_there_is_to_tell_fits_into_one_message() -> None:
     found = details(500).describe()
+    found["identity"] = identity_text(Origin(b"\xff" * 16, LARGE))  # as operator_parts adds it
     assert len(json.dumps(found, separators=(",", ":"))) <= PAYLOAD_BYTES_MAX
     counts = [len(found[name]) for name in ("terms", "snapshots", "sessions", "errors")]
     assert counts == [TERMS_MAX, SNAPSHOTS_MAX, SESSIONS_MAX, ERRORS_MAX]

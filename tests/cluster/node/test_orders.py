@@ -13,6 +13,7 @@ from ordo.cluster.admin.member_details import HeldError
 from ordo.cluster.monitoring.counter_values import NOT_THERE
 from ordo.cluster.wire.counters.component_errors import SNAPSHOT_REFUSED
 from ordo.cluster.wire.counters.counter_types import ControlToggle, CounterType, ModuleState, transfer_value
+from ordo.cluster.wire.succession import IS_OVER
 from ordo.runtime.errors import ClusterError, ConfigurationError, OutcomeUnknownError
 
 REASON = f"the service {SNAPSHOT_REFUSED}640: ValueError: no (ledger.py:12)"
@@ -104,7 +105,16 @@ def test_a_cluster_that_ended_without_its_snapshot_says_so() -> None:
 
 
 def test_a_cluster_that_ends_without_a_snapshot_by_order_is_told_nothing() -> None:
-    orders.shut_down(Leader(lambda leader: None, looks=5), with_snapshot=False)  # type: ignore[arg-type]
+    leader = Leader(lambda leader: None, looks=5)
+    assert orders.shut_down(leader, with_snapshot=False) == ""  # type: ignore[arg-type]
+
+
+def test_a_cluster_whose_log_has_ended_ends_without_a_snapshot_and_says_so() -> None:
+    for with_snapshot, told in ((True, IS_OVER), (False, "")):
+        leader = Leader(lambda leader: None, looks=5)
+        leader.show(ControlToggle.SUCCEEDED)
+        assert orders.shut_down(leader, with_snapshot=with_snapshot) == told  # type: ignore[arg-type]
+        assert leader.asked == [ControlToggle.ABORT]
 
 
 def test_a_suspension_that_a_deposed_leader_had_not_committed_is_no_success() -> None:
