@@ -245,6 +245,11 @@ class AsyncSharedConsumer(AsyncFace[Delivery]):
         """See SharedConsumer.late."""
         return self._consumer.late
 
+    def holds(self, delivery: Delivered) -> bool:
+        """See SharedConsumer.holds."""
+        self._demand_open()
+        return self._consumer.holds(delivery)
+
     def ack(self, delivery: Delivered) -> bool:
         """See SharedConsumer.ack; the event loop sends the acknowledgement."""
         self._demand_open()

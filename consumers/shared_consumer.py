@@ -115,6 +115,11 @@ class SharedConsumer(MemberFace[Delivery]):
         """Messages as they come to this member, for ever, or until none has come for `timeout_s`."""
         return self._items(timeout_s)
 
+    def holds(self, delivery: Delivered) -> bool:
+        """Return whether a message is still with this member, as far as it knows: whether `ack` would be in time."""
+        self._demand_open()
+        return self._member.holds(delivery)
+
     def ack(self, delivery: Delivered) -> bool:
         """Say that a message is done; does not wait. It is never handed out again once this is in the log (`flush`).
 

@@ -149,6 +149,10 @@ class SharedMember(ConsumerMember[Delivery]):
             handler(Delivery(entry, self._work[position]))
         return count
 
+    def holds(self, delivery: Delivered) -> bool:
+        """Return whether a message that was delivered is still with this member."""
+        return self._given.get(delivery.position) == self._work.get(delivery.position) == delivery.tries
+
     def acknowledge(self, delivery: Delivered) -> bool:
         """Acknowledge a message. Return False if this member no longer has it, so that it will be delivered again.
 
@@ -172,7 +176,7 @@ class SharedMember(ConsumerMember[Delivery]):
 
     def _finish(self, delivery: Delivered, row: Row) -> bool:
         """Finish a message. Return False if it was taken back, even if it was delivered to this member again."""
-        if self._given.get(row.position) != delivery.tries or self._work.get(row.position) != delivery.tries:
+        if not self.holds(delivery):
             return False
         del self._given[row.position]
         del self._work[row.position]

@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ordo.consumers.async_consumer import AsyncConsumer, AsyncSharedConsumer
+from ordo.consumers.consumer_orders import ConsumerOrders
 from ordo.consumers.shared_member import Delivery
 from ordo.follow.entries import LogEntry
 from ordo.gateway.webhooks.posts import Outcome, Post, Receiver, pause_s
 from ordo.gateway.webhooks.settings import WebhookSettings
+from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.garbage import settle_collector
 from ordo.runtime.reporting.logging import get_logger
 
 TAKEN_MAX = 64
+ACK_TIMEOUT_S = 86_400.0
+"""A message stays with a hook for as long as that lives: it is the hook that decides when to give it back."""
 
 
 class Sender(Protocol):
@@ -77,7 +81,7 @@ class OrderedHook:
                     self._log.info("webhook.recovered", id=post.id, position=post.position, tries=failures + 1)
                 return True
             failures += 1
-            await self._rest(post, failures, outcome)
+            await self._rest(post, failures, outcome, epoch)
         return False
 
     async def _may_send(self, epoch: int) -> bool:
@@ -88,19 +92,36 @@ class OrderedHook:
             await self._source.await_change()
         return False
 
-    async def _rest(self, post: Post, failures: int, outcome: Outcome) -> None:
+    async def _rest(self, post: Post, failures: int, outcome: Outcome, epoch: int) -> None:
+        """Wait before the next try, as long as the message is to be sent from here."""
         settings = self._settings
         rest_s = pause_s(failures, outcome, settings.retry_min_s, settings.retry_max_s, random.random())
         told = {"id": post.id, "position": post.position, "tries": failures, "again_in_s": round(rest_s, 1)}
         self._log.warning("webhook.retry", reason=outcome.reason, **told)
-        try:
-            await asyncio.wait_for(self._stopped.wait(), rest_s)
-        except TimeoutError:
-            return
+        await rest(self._source, rest_s, lambda: not self._stopped.is_set() and self._source.epoch == epoch)
+
+
+class Changing(Protocol):
+    """What has duty cycles: a consumer."""
+
+    async def await_change(self) -> None: ...
+
+
+async def rest(source: Changing, rest_s: float, goes_on: Callable[[], bool]) -> None:
+    """Return after a time, or as soon as there is nothing more to wait for."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + rest_s
+    while goes_on() and loop.time() < deadline_s:
+        await source.await_change()
 
 
 class SharedSource(Protocol):
     """What hands out messages to be acknowledged one by one: an AsyncSharedConsumer."""
+
+    @property
+    def is_paused(self) -> bool: ...
+
+    def holds(self, delivery: Delivery) -> bool: ...
 
     def take(self, limit: int) -> Sequence[Delivery]: ...
 
@@ -112,7 +133,11 @@ class SharedSource(Protocol):
 
 
 class ParallelHook:
-    """Has many posts under way, in no order; the cluster counts the tries and hands out again what was not taken."""
+    """Has many posts under way, in no order.
+
+    A refusal counts as one of a message's tries only if the receiver took another message meanwhile: what is down
+    refuses everything, and gives nothing up.
+    """
 
     def __init__(
         self, settings: WebhookSettings, source: SharedSource, receiver: Sender, stopped: asyncio.Event
@@ -121,6 +146,8 @@ class ParallelHook:
         self._source = source
         self._receiver = receiver
         self._stopped = stopped
+        self._taken = 0
+        """Messages that the receiver took."""
         self._log = get_logger(hook=settings.name)
 
     async def run(self) -> None:
@@ -130,26 +157,48 @@ class ParallelHook:
                 while not self._stopped.is_set():
                     deliveries = self._source.take(TAKEN_MAX)
                     for delivery in deliveries:
-                        group.create_task(self._try(delivery))
+                        group.create_task(self._deliver(delivery))
                     if not deliveries:
                         await self._source.await_change()
         except ExceptionGroup as failures:  # one line for each way to fail is enough
             raise failures.exceptions[0] from None
 
-    async def _try(self, delivery: Delivery) -> None:
+    async def _deliver(self, delivery: Delivery) -> None:
+        """Send a message until it is taken, given back, or not this member's any more."""
         settings = self._settings
         post = Post.of(delivery.entry, settings.body, settings.content_type)
-        outcome = await self._receiver.send(post)
-        if outcome.is_taken:
-            self._source.ack(delivery)
-            return
-        told = {"id": post.id, "position": post.position, "tries": delivery.tries, "reason": outcome.reason}
-        if delivery.tries >= settings.tries_max:
+        failures, taken = 0, self._taken
+        while await self._may_send(delivery):
+            outcome = await self._receiver.send(post)
+            if outcome.is_taken:
+                self._taken += 1
+                if not self._source.ack(delivery):
+                    self._log.warning("webhook.late", id=post.id, position=post.position, reason="it is posted again")
+                return
+            failures += 1
+            rest_s = pause_s(
+                failures + delivery.tries - 1, outcome, settings.retry_min_s, settings.retry_max_s, random.random()
+            )
+            self._tell(post, delivery.tries, outcome, rest_s, counts=self._taken > taken)
+            if self._taken > taken:
+                self._source.nack(delivery, delay_s=rest_s)
+                return
+            await rest(self._source, rest_s, lambda: not self._stopped.is_set() and self._source.holds(delivery))
+
+    async def _may_send(self, delivery: Delivery) -> bool:
+        """Wait while an operator has paused the consumer; return whether the message is still to be sent from here."""
+        while not self._stopped.is_set() and self._source.holds(delivery):
+            if not self._source.is_paused:
+                return True
+            await self._source.await_change()
+        return False
+
+    def _tell(self, post: Post, tries: int, outcome: Outcome, rest_s: float, *, counts: bool) -> None:
+        told = {"id": post.id, "position": post.position, "tries": tries, "reason": outcome.reason}
+        if counts and tries >= self._settings.tries_max:
             self._log.error("webhook.given_up", **told)
         else:
-            self._log.warning("webhook.retry", **told)
-        rest_s = pause_s(delivery.tries, outcome, settings.retry_min_s, settings.retry_max_s, random.random())
-        self._source.nack(delivery, delay_s=rest_s)
+            self._log.warning("webhook.retry", again_in_s=round(rest_s, 1), **told)
 
 
 async def serve(settings: WebhookSettings, stopped: asyncio.Event) -> None:
@@ -165,12 +214,27 @@ async def serve(settings: WebhookSettings, stopped: asyncio.Event) -> None:
             settings.endpoints,
             settings.name,
             start=settings.start,
-            ack_timeout_s=2 * settings.timeout_s,
+            ack_timeout_s=ACK_TIMEOUT_S,
             tries_max=settings.tries_max,
             in_flight_max=settings.in_flight_max,
             settings=settings.client,
         ) as consumer:
+            while consumer.position < 0 and not stopped.is_set():
+                await consumer.await_change()
+            await asyncio.to_thread(check_stored, settings)
             await ParallelHook(settings, consumer, receiver, stopped).run()
+
+
+def check_stored(settings: WebhookSettings) -> None:
+    """Raise ConfigurationError where the hook that first ran with this name has other settings: those are in force."""
+    with ConsumerOrders(list(settings.endpoints), settings=settings.client) as orders:
+        stored = orders.describe(settings.name)
+    has = {"--in-flight": stored["in_flight_max"], "--tries": stored["tries_max"]}
+    if (settings.in_flight_max, settings.tries_max) != tuple(has.values()):
+        told = " ".join(f"{option} {value}" for option, value in has.items())
+        raise ConfigurationError(
+            f"hook {settings.name} was begun with {told}: give the same, or remove it first: ordo consumers remove"
+        )
 
 
 async def run(settings: WebhookSettings) -> None:

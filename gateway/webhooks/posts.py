@@ -94,7 +94,7 @@ class Receiver:
         settings = self._settings
         context = settings.tls_context()
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=settings.in_flight_max, ssl=True if context is None else context),
+            connector=aiohttp.TCPConnector(limit=0, ssl=True if context is None else context),
             timeout=aiohttp.ClientTimeout(total=settings.timeout_s),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"user-agent": f"ordo/{VERSION}", **settings.headers},
@@ -113,17 +113,17 @@ class Receiver:
             async with self._session.post(
                 self._settings.url, data=post.body, headers=self._headers(post), allow_redirects=False
             ) as answer:
-                reason = await answer.content.read(REASON_BYTES_MAX) if answer.status >= 300 else b""
                 if answer.status == GONE:
                     raise ReceiverGoneError(
                         f"{self._settings.receiver} wants no posts any more (410), nor that of {post.position}"
                     )
+                reason = await _read_reason(answer) if answer.status >= 300 else b""
                 return outcome_of(answer.status, reason, answer.headers.get("retry-after", ""))
         except TimeoutError:
             return Outcome(f"no answer within {self._settings.timeout_s:g} s")
         except aiohttp.ClientResponseError as error:  # its text has the URL
             return Outcome(f"no answer of HTTP: {_in_one_line(error.message)}")
-        except aiohttp.ClientError as error:
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # the last two are of names that are none
             return Outcome(f"{type(error).__name__}: {_in_one_line(str(error))}")
 
     def _headers(self, post: Post) -> dict[str, str]:
@@ -132,6 +132,14 @@ class Receiver:
         if self._settings.secrets:
             more["webhook-signature"] = sign(self._settings.secrets, post.id, now_s, post.body)
         return post.headers | more
+
+
+async def _read_reason(answer: aiohttp.ClientResponse) -> bytes:
+    """Return the first bytes of an answer's body, none if they do not come: its status counts all the same."""
+    try:
+        return await answer.content.read(REASON_BYTES_MAX)
+    except (TimeoutError, aiohttp.ClientError):
+        return b""
 
 
 def outcome_of(status: int, reason: bytes, retry_after: str) -> Outcome:
@@ -156,7 +164,7 @@ def _seconds(retry_after: str) -> float:
         return min(float(retry_after[:9]), RETRY_AFTER_MAX_S)
     try:
         until = parsedate_to_datetime(retry_after)
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
     if until.tzinfo is None:
         until = until.replace(tzinfo=UTC)

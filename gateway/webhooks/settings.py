@@ -51,8 +51,9 @@ class WebhookSettings:
     """PEM file with this hook's own certificate, which `key` belongs to (mTLS)."""
     key: str = ""
     in_flight_max: int = 1
-    """Above 1 posts are under way at the same time, in no order, and a message is given up after `tries_max`."""
+    """Above 1 posts are under way at the same time, in no order."""
     tries_max: int = 16
+    """So often a message is refused, while the receiver takes others, before it is given up; with `in_flight_max`."""
     timeout_s: float = 10.0
     """How long a receiver may take to answer."""
     retry_min_s: float = 0.5
@@ -69,6 +70,8 @@ class WebhookSettings:
         check_url(self.url)
         if self.body not in BODIES:
             raise ConfigurationError(f"body={self.body!r}: allowed is {' or '.join(BODIES)}")
+        if HEADER.fullmatch(f"content-type: {self.content_type}") is None:
+            raise ConfigurationError(f"content_type={self.content_type!r}: must be one line of ASCII")
         if bool(self.certificate) != bool(self.key):
             raise ConfigurationError("a certificate of the hook needs its key, and a key its certificate: give both")
         if (self.ca_file or self.certificate) and not self.uses_tls:
@@ -118,6 +121,7 @@ def check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         has_port = parts.port is None or parts.port > 0
+        (parts.hostname or "").encode("idna")
     except ValueError:
         raise ConfigurationError("the URL cannot be read: give one such as https://example.com/hooks/orders") from None
     if parts.username is not None or parts.password is not None:
@@ -137,6 +141,8 @@ def read_headers(path: Path) -> dict[str, str]:
             raise ConfigurationError(f"{path}:{number}: must be a header such as Authorization: Bearer TOKEN")
         if OWN_HEADERS.fullmatch(found[1].lower()):
             raise ConfigurationError(f"{path}:{number}: {found[1]} is set by the hook itself: remove the line")
+        if found[1].lower() in map(str.lower, headers):
+            raise ConfigurationError(f"{path}:{number}: {found[1]} is there twice: give it once")
         headers[found[1]] = found[2]
     return headers
 

@@ -35,7 +35,9 @@ Certificate = Annotated[Path | None, typer.Option(help="PEM file of this hook's 
 CertificateKey = Annotated[Path | None, typer.Option(help="PEM file of its key")]
 TokenFile = Annotated[Path | None, typer.Option(help="token of the cluster, with the roles consumers and log")]
 InFlight = Annotated[int, typer.Option(help="posts at a time; above 1 they come in no order")]
-Tries = Annotated[int, typer.Option(help="with --in-flight: a message that was tried so often is a dead letter")]
+Tries = Annotated[
+    int | None, typer.Option(help="with --in-flight: a message that was refused so often is a dead letter; else 16")
+]
 Timeout = Annotated[float, typer.Option(help="seconds that the receiver may take to answer")]
 RetryMin = Annotated[float, typer.Option(help="seconds before a message is tried again; doubled with each try")]
 RetryMax = Annotated[float, typer.Option(help="but no more seconds than this")]
@@ -58,12 +60,14 @@ def webhook(
     certificate: Certificate = None,
     key: CertificateKey = None,
     in_flight: InFlight = DEFAULTS.in_flight_max,
-    tries: Tries = DEFAULTS.tries_max,
+    tries: Tries = None,
     timeout: Timeout = DEFAULTS.timeout_s,
     retry_min: RetryMin = DEFAULTS.retry_min_s,
     retry_max: RetryMax = DEFAULTS.retry_max_s,
 ) -> None:
     """Post each message of the log to a URL, until SIGTERM or SIGINT."""
+    if tries is not None and in_flight == 1:
+        raise ConfigurationError("--tries is for --in-flight above 1: in order, a message is tried until it is taken")
     settings = WebhookSettings(
         name=name,
         url=url,
@@ -78,7 +82,7 @@ def webhook(
         certificate=str(certificate or ""),
         key=str(key or ""),
         in_flight_max=in_flight,
-        tries_max=tries,
+        tries_max=DEFAULTS.tries_max if tries is None else tries,
         timeout_s=timeout,
         retry_min_s=retry_min,
         retry_max_s=retry_max,

@@ -116,6 +116,21 @@ def test_a_member_that_was_replaced_sends_and_commits_nothing_more(is_taken: boo
     assert (receiver.positions, source.committed) == ([100], [])
 
 
+def test_a_hook_that_was_moved_leaves_its_rest() -> None:
+    stopped = asyncio.Event()
+
+    def move() -> None:
+        if source.changes == 3:
+            source.epoch = 2
+            source.entries.append(entry(200))
+        elif source.changes > 3:
+            stopped.set()
+
+    source, receiver = Source([100], move), Receiver(Outcome("status 503", retry_after_s=3600.0))
+    ordered(source, receiver, stopped)
+    assert (receiver.positions, source.committed) == ([100, 200], [200])
+
+
 def test_a_paused_hook_does_not_even_try_again() -> None:
     stopped = asyncio.Event()
 
@@ -154,6 +169,8 @@ class SharedSource(Source):
         super().__init__([], when_empty)
         self.deliveries = deque(Delivery(entry(one), 1) for one in positions)
         self.done: list[int] = []
+        self.lost: set[int] = set()
+        self.given_up = 0
         self.delays_s: list[float] = []
 
     def take(self, limit: int) -> list[Delivery]:  # type: ignore[override]
@@ -164,6 +181,9 @@ class SharedSource(Source):
         if not self.deliveries:
             self.when_empty()
 
+    def holds(self, delivery: Delivery) -> bool:
+        return delivery.position not in self.lost
+
     def ack(self, delivery: Delivery) -> bool:
         self.done.append(delivery.position)
         return True
@@ -172,17 +192,73 @@ class SharedSource(Source):
         self.delays_s.append(delay_s)
         if delivery.tries < QUICK.tries_max:
             self.deliveries.append(delivery._replace(tries=delivery.tries + 1))
+        else:
+            self.given_up += 1
         return True
 
 
-def test_many_posts_are_under_way_and_what_is_refused_is_given_back() -> None:
-    stopped = asyncio.Event()
-    refused = Outcome("status 429", retry_after_s=30.0)
-    source, receiver = SharedSource([100, 200, 300], stopped.set), Receiver(refused)
+def parallel(source: SharedSource, receiver: Receiver, stopped: asyncio.Event) -> None:
     asyncio.run(ParallelHook(QUICK, source, receiver, stopped).run())
+
+
+def test_many_posts_are_under_way() -> None:
+    stopped = asyncio.Event()
+    source, receiver = SharedSource([100, 200, 300], stopped.set), Receiver()
+    parallel(source, receiver, stopped)
     assert sorted(source.done) == [100, 200, 300]
     assert receiver.most_under_way == 3
-    assert source.delays_s == [30.0], "the receiver's own wish"
+
+
+class Choosy(Receiver):
+    """Refuses some messages while it takes others; nothing at all before so many tries."""
+
+    def __init__(self, *refused: int, down: int = 0) -> None:
+        super().__init__()
+        self.refused, self.down = refused, down
+
+    async def send(self, post: Post) -> Outcome:
+        taken = await super().send(post)
+        is_down = len(self.positions) <= self.down
+        return Outcome("status 500") if is_down or post.position in self.refused else taken
+
+
+def test_only_what_is_refused_while_others_are_taken_is_given_up() -> None:
+    stopped = asyncio.Event()
+
+    def bring_another() -> None:
+        if source.given_up:
+            stopped.set()
+        else:
+            source.deliveries.append(Delivery(entry(1000 + len(source.done)), 1))
+
+    source, receiver = SharedSource([100, 200, 300, 400], bring_another), Choosy(300, down=100)
+    parallel(source, receiver, stopped)
+    assert {100, 200, 400} < set(source.done)
+    assert 300 not in source.done
+    assert source.given_up == 1
+    assert receiver.positions.count(300) > QUICK.tries_max
+
+
+def test_nothing_is_given_up_while_the_receiver_is_down() -> None:
+    stopped = asyncio.Event()
+    source = SharedSource([100, 200], lambda: stopped.set() if len(source.done) == 2 else None)
+    parallel(source, Choosy(down=20 * QUICK.tries_max), stopped)
+    assert sorted(source.done) == [100, 200]
+    assert source.delays_s == []
+
+
+def test_a_message_that_was_moved_away_is_not_tried_again() -> None:
+    stopped = asyncio.Event()
+
+    def take_away() -> Outcome:
+        source.lost.add(100)
+        source.when_empty = stopped.set
+        return REFUSED
+
+    source = SharedSource([100], lambda: None)
+    receiver = Receiver(take_away)
+    parallel(source, receiver, stopped)
+    assert (receiver.positions, source.done) == ([100], [])
 
 
 def test_one_line_is_raised_when_a_receiver_is_gone() -> None:

@@ -24,6 +24,8 @@ from ordo.runtime.errors import ConfigurationError
 
 ENTRY = LogEntry(448, EntryKind.MESSAGE, 1_795_000_000_123, 3, 77, b'{"n": 1}', sequence=9)
 SECRETS = ["whsec_" + base64.b64encode(bytes([one]) * 32).decode() for one in (1, 2)]
+FAR = "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"
+ODD_ZONE = "Mon, 01 Jan 2029 00:00:00 +99999999999999999999"
 SETTINGS = WebhookSettings(name="orders", url="https://example.com/hooks/7", endpoints=("127.0.0.1:20000",))
 
 
@@ -117,6 +119,12 @@ def test_other_headers_are_refused(line: str, tmp_path: Path) -> None:
         read_headers(file)
 
 
+def test_a_header_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "headers").write_text("X-Team: a\nx-team: b\n")
+    with pytest.raises(ConfigurationError, match="headers:2: x-team is there twice"):
+        read_headers(tmp_path / "headers")
+
+
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 def test_2xx_is_taken(status: int) -> None:
     assert outcome_of(status, b"", "60").is_taken
@@ -130,7 +138,18 @@ def test_nothing_else_is_taken(status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wait_s"), [("0", 0), ("7", 7), ("9" * 400, RETRY_AFTER_MAX_S), ("-1", 0), ("soon", 0), ("²", 0), ("", 0)]
+    ("text", "wait_s"),
+    [
+        ("0", 0),
+        ("7", 7),
+        ("9" * 400, RETRY_AFTER_MAX_S),
+        ("-1", 0),
+        ("soon", 0),
+        ("²", 0),
+        ("", 0),
+        (FAR, 0),
+        (ODD_ZONE, 0),
+    ],
 )
 def test_a_receiver_says_when_to_come_back(text: str, wait_s: float) -> None:
     assert outcome_of(503, b"", text).retry_after_s == wait_s
@@ -157,6 +176,8 @@ def test_pauses_double_up_to_a_bound() -> None:
         ({"url": "https://"}, "https://HOST"),
         ({"url": "https://example.com:99999/"}, "cannot be read"),
         ({"url": "https://me:hunter2@example.com/"}, "--headers-file"),
+        ({"url": "https://example..com/"}, "cannot be read"),
+        ({"content_type": "text/plain\nx: y"}, "one line"),
         ({"name": "a b"}, "a b"),
         ({"endpoints": ()}, "endpoints"),
         ({"endpoints": ("nonsense",)}, "nonsense"),

@@ -12,7 +12,7 @@ import pytest
 
 from ordo.gateway.webhooks.posts import Outcome, Post, Receiver, ReceiverGoneError
 from tests.gateway.webhooks.test_posts import ENTRY, SETTINGS
-from tests.patience import patient
+from tests.patience import factor, patient
 
 Handle = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 POST = Post.of(ENTRY, "json", "")
@@ -145,7 +145,18 @@ def test_nobody_there_is_a_failure() -> None:
     assert "Connect" in outcome.reason
 
 
-def test_gone_is_said() -> None:
+def test_a_status_counts_although_its_body_does_not_come() -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_post(reader)
+        writer.write(b"HTTP/1.1 429 Slow\r\nRetry-After: 9\r\nContent-Length: 10\r\n\r\n")
+        await reader.read(-1)
+
+    (outcome,) = send(handle, timeout_s=0.5 * factor())
+    assert (outcome.reason, outcome.retry_after_s) == ("status 429", 9)
+
+
+@pytest.mark.parametrize("length", [0, 10], ids=["whole", "without its body"])
+def test_gone_is_said(length: int) -> None:
     with pytest.raises(ReceiverGoneError, match="wants no posts any more") as gone:
-        send(answering(b"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"))
+        send(answering(b"HTTP/1.1 410 Gone\r\nContent-Length: %d\r\n\r\n" % length))
     assert "secret" not in gone.value.message

@@ -73,6 +73,9 @@ def test_posts_at_the_same_time_are_each_taken_once(lend_cluster: LendCluster, t
         send(cluster, payloads)
         taken = posts.await_taken(len(payloads), running)
         assert running.stop() == 0
+        with hook(cluster, "parallel", posts.url, tmp_path / "other", "--in-flight", "2") as other:
+            assert other.process.wait(WAIT_S) == 2
+        assert "begun with --in-flight 8 --tries 16: give the same" in other.log_path.read_text()
     assert sorted(one.payload for one in taken) == sorted(payloads)
 
 
