@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -236,6 +237,15 @@ def test_clocks_that_drift_by_five_in_a_hundred_and_jump(seed: int) -> None:
     assert outcome.violation is None, outcome.violation
     assert outcome.terms > 1
     assert any(kind.startswith("clock steps") for kind in outcome.faults)
+
+
+@pytest.mark.parametrize("time_unit", ["us", "ns"])
+@pytest.mark.parametrize("seed", [3, 6])
+def test_clusters_whose_time_is_finer_than_milliseconds(seed: int, time_unit: str) -> None:
+    options = replace(draw(RandomSource(seed).stream("options")), time_unit=time_unit)
+    outcome = run_seed(seed, options)
+    assert outcome.violation is None, outcome.violation
+    assert outcome.executed > 0
 
 
 def test_histories_that_stay_undecided_fail_a_run(

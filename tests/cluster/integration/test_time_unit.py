@@ -13,6 +13,7 @@ import pytest
 from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.settings.config import load_config
+from ordo.consumers.shared_consumer import SharedConsumer
 from ordo.deploy.launcher import LocalCluster
 from ordo.follow.beginnings import AtTime
 from ordo.follow.entries import EntryKind, LogEntry
@@ -108,6 +109,21 @@ def test_readers_and_tools_of_a_log_in_nanoseconds(start_cluster: StartCluster, 
 
     listed = json.loads(ordo("cluster", "snapshots", "--config", str(cluster.config_path(0)), "--json").stdout)
     assert abs(listed[0]["timestamp"] - times[4] // 1_000_000) < 60_000, "in ms, as ever"
+
+
+def test_messages_that_are_not_acknowledged_come_again_after_seconds_not_nanoseconds(
+    start_cluster: StartCluster,
+) -> None:
+    cluster = start_cluster(TIMED, member_count=1, cluster={**PATIENT, "time_unit": "ns"})
+    with open_client(cluster) as client:
+        position = client.request(b"1").log_position
+    endpoints = list(cluster.ingress_endpoints.values())
+    with SharedConsumer(endpoints, "work", start="first", ack_timeout_s=1.0) as consumer:
+        deliveries = consumer.deliveries(timeout_s=60)
+        assert next(deliveries).entry.position == position
+        first_s = time.monotonic()
+        assert next(deliveries).entry.position == position
+        assert time.monotonic() - first_s > 0.9
 
 
 def test_a_member_with_another_unit_ends_with_one_line(start_cluster: StartCluster) -> None:

@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from ordo.cluster.wire import ordo_codecs
 from ordo.follow.topics.feeds import FeedMessage
+from ordo.follow.topics.timed_follower import TimedFollower
 from ordo.runtime.errors import ArchiveError
+from ordo.runtime.native.cluster_time import TimeUnit
 
 pytest.importorskip("crc32c", reason="needs the extra kafka")
 
@@ -63,6 +66,39 @@ def test_it_reads_no_further_ahead_than_it_should_and_keeps_a_bounded_window() -
     assert number > 20_000 and cursor.first_number > 1
     assert cursor.read(cursor.first_number, 1)[0].number == cursor.first_number
     assert cursor.read(1, 1) == [] and not cursor.covers(1)
+
+
+class OneMessage(Topic):
+    """A topic with one message, of this time."""
+
+    def __init__(self, timestamp: int) -> None:
+        super().__init__(1)
+        self._timestamp = timestamp
+
+    def poll_messages(self, handler: Callable[[FeedMessage], object], limit: int) -> int:
+        handler(FeedMessage("orders", 1, 96, 0, self._timestamp, b"a"))
+        return 1
+
+
+@pytest.mark.parametrize("unit", TimeUnit)
+def test_records_have_their_time_in_milliseconds_whatever_the_unit_of_the_log(unit: TimeUnit) -> None:
+    time_ms = 1_795_950_967_418
+    cursor = Cursor(OneMessage(unit.duration(milliseconds=time_ms) + (unit is not TimeUnit.MILLIS)), 1)
+    cursor.work(0)
+    assert cursor.read(1, 1)[0].timestamp == time_ms
+
+
+@pytest.mark.parametrize("unit", TimeUnit)
+def test_a_time_is_looked_for_in_milliseconds_whatever_the_unit_of_the_log(unit: TimeUnit) -> None:
+    time_ms = 1_795_950_967_418
+    follower = TimedFollower.__new__(TimedFollower)
+    follower.topic, follower._from_time_ms = "orders", time_ms
+    last_before = unit.duration(milliseconds=time_ms) - 1
+    for timestamp, is_before in ((last_before, True), (last_before + 1, False)):
+        record = ordo_codecs.FEED_MESSAGE.encode(
+            sequence=1, log_position=96, previous_log_position=0, timestamp=timestamp, message_index=0
+        )
+        assert follower._is_before_target(record) is is_before
 
 
 def test_one_that_does_not_know_its_place_learns_it_from_the_first_message() -> None:
