@@ -140,9 +140,12 @@ class GroupRequests(ClientRequests):
         """All up to this number were executed, from whichever instance."""
         if number <= self.executed:
             return
+        if number - self.executed <= len(self._pending):  # else others executed more than is under way here
+            for one in range(self.executed + 1, number + 1):
+                self._pending.pop(one, None)
+        else:
+            self._pending = {one: pending for one, pending in self._pending.items() if one > number}
         self.executed = number
-        for one in [one for one in self._pending if one <= number]:
-            del self._pending[one]
         self._number = max(self._number, number)
         self._sent = max(self._sent, number)
         self._doublings = self._retry_ns = 0
