@@ -16,7 +16,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,11 @@ SETTLE_NS = 3_000_000_000
 """After it the followers take the log from the leader itself, no more from a replay."""
 PHASES = {"round trips": (400, 1), "window 100": (4_000, 100)}
 """Messages, and how many of them are on the way at a time."""
+SESSIONS_PHASE = "native, 64 sessions"
+SESSION_COUNT = 64
+SESSION_MESSAGE_COUNT = 128
+SESSION_WINDOW = 8
+"""In each of the sessions."""
 
 
 @dataclass
@@ -116,9 +121,9 @@ class Lockstep:
         leaders = [node for node in self.nodes if node.module.sequencer.takes_ingress]
         return leaders[0] if leaders else None
 
-    def transport(self) -> ClientTransport:
+    def transport(self, clients_max: int = 1) -> ClientTransport:
         """A client's, with a driver of its own, on the clock of the members."""
-        transport = ClientTransport.embedded("budget", clock=self.clock)
+        transport = ClientTransport.embedded("budget", clients_max, clock=self.clock)
         self._stack.callback(transport.close)
         return transport
 
@@ -167,19 +172,53 @@ def drive_native(world: Lockstep, prefix: str) -> None:
     )
     stream.attach(client.native)
     _connect(world, client, transport)
+    _count(prefix, partial(_run_native, world, transport, [stream], [client]))
+
+
+def drive_sessions(world: Lockstep) -> None:
+    """The same with many sessions of one process."""
+    transport = world.transport(SESSION_COUNT)
+    length_bytes = TERM_LENGTH_BYTES // SESSION_COUNT * 4
+    settings = replace(
+        _settings(), ingress_channel=f"aeron:udp?term-length={length_bytes}", egress_term_length_bytes=length_bytes
+    )
+    streams = [EchoStream(SIZE_BYTES) for _ in range(SESSION_COUNT)]
+    clients = []
+    for stream in streams:
+        client = ClusterClient(
+            world.ingress_endpoints, settings=settings, on_message=stream, transport=transport, wait=False
+        )
+        stream.attach(client.native)
+        _connect(world, client, transport)
+        clients.append(client)
+    _run_native(world, transport, streams, clients, SESSION_MESSAGE_COUNT // 4, SESSION_WINDOW)
+    gc.collect()
+    begin_phase(SESSIONS_PHASE)
+    _run_native(world, transport, streams, clients, SESSION_MESSAGE_COUNT, SESSION_WINDOW)
+    end_phase(SESSIONS_PHASE)
+
+
+def _run_native(
+    world: Lockstep,
+    transport: ClientTransport,
+    streams: list[EchoStream],
+    clients: list[ClusterClient],
+    count: int,
+    window: int,
+) -> None:
+    def keep() -> None:
+        for client in clients:
+            client.poll(1)
+
     driver, descriptor = transport.driver, transport.descriptor
     assert driver is not None and descriptor is not None
-
-    def run(count: int, window: int) -> None:
-        load = LoadRun([stream], driver, world.clock, count, window, lambda: client.poll(1))
-        turn = partial(turn_of_client, load)
-        party = Party("client", descriptor, turn, turn)
-        world.add(party)
-        load.give()
-        world.run_until(lambda: load.left == 0)
-        world.remove(party)
-
-    _count(prefix, run)
+    load = LoadRun(streams, driver, world.clock, count, window, keep)
+    turn = partial(turn_of_client, load)
+    party = Party("client", descriptor, turn, turn)
+    world.add(party)
+    load.give()
+    world.run_until(lambda: load.left == 0)
+    world.remove(party)
 
 
 class PythonLoad:
@@ -292,6 +331,7 @@ def main() -> None:
             drive(world, prefix)
             if prefix == "native":
                 drive_probes(world.root / "0", world.root / "0-aeron", world.clock)
+                drive_sessions(world)
         finally:
             world.close()
 
