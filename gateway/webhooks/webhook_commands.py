@@ -47,7 +47,7 @@ def webhook(
     name: Name,
     url: Url,
     endpoints: Endpoints,
-    start: StartOption = "first",
+    start: StartOption = str(DEFAULTS.start),
     body: BodyKind = DEFAULTS.body,
     content_type: ContentType = "",
     secret_file: SecretFile = None,

@@ -242,7 +242,7 @@ def test_clients_are_told_what_the_first_record_says_until_an_event_says_the_ide
     identity = room.member(0).identity
     beginning = identity.told_beginning()
     assert beginning is not None and identity.told(4096) is None
-    assert (pack_identity(beginning), *beginning[2:]) == (OWN, FIRST_END, -1)
+    assert (pack_identity(beginning), beginning.identity_position, beginning.executed_position) == (OWN, FIRST_END, -1)
     values: Any = beginning
     assert told_beginning(values) == Origin(OWN, FIRST_END) and told_log(values) is None
     identity.start(LogIdentity(2048, OWN), None, has_log=True)

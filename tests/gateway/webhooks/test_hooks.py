@@ -177,7 +177,7 @@ class SharedSource(Source):
         return [self.deliveries.popleft() for _ in range(min(limit, len(self.deliveries)))]
 
     async def await_change(self) -> None:
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
         if not self.deliveries:
             self.when_empty()
 
