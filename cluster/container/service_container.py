@@ -44,6 +44,7 @@ from ordo.cluster.wire.codecs import ClusterAction
 from ordo.cluster.wire.counters.component_errors import ComponentErrors
 from ordo.cluster.wire.counters.mark_file import ComponentType, container_mark_file_name
 from ordo.cluster.wire.log_index.entries import SPACING_BYTES
+from ordo.cluster.wire.log_index.index_counters import IndexCounters
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.cluster.wire.snapshots.snapshot_digest import digest_of
 from ordo.cluster.wire.streams import TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, service_stream
@@ -341,8 +342,9 @@ class ServiceContainer(ContainerLoop):
         self._log_sessions.length_bytes_max = min(log.term_length // 8, MAX_MESSAGE_LENGTH)
         self.follow(log, *self._recovery.positions)
         if self.index is not None:
-            self.index.begin(recording_id, self.log_position, lambda at: self._open_recording(recording_id, at))
-            self.set_index(self.index, SPACING_BYTES)
+            shown = IndexCounters(self._client.counters, self.identity.cluster_id)
+            self.index.begin(recording_id, self.log_position, partial(self._open_recording, recording_id), shown)
+            self.set_index(self.index, SPACING_BYTES, shown.sequence)
         return 1
 
     # Records

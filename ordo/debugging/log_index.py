@@ -134,7 +134,11 @@ class _IndexBuilder:
 
     def run(self) -> None:
         log, writer = self._log, self._writer
-        writer.begin(log.descriptor.recording_id, self._position, log.reader)
+        writer.begin(
+            log.descriptor.recording_id,
+            self._position,
+            lambda position: log.reader(log.start if position is None else position),
+        )
         for record in log.records(self._position):
             self._take(record)
 

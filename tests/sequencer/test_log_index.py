@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.monitoring.counters import counter_value
 from ordo.cluster.settings.config import load_config
+from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.cluster.wire.log_index.entries import ENTRY_BYTES, FILE_NAME, decode_entry, encode_entry
 from ordo.deploy.launcher import LocalCluster
 from ordo.follow.beginnings import AtSequence, AtTime
@@ -64,6 +66,16 @@ def everything(cluster: LocalCluster) -> list[LogEntry]:
     found, _ = read(cluster, 0, COUNT)
     assert [entry.sequence for entry in found] == list(range(1, COUNT + 1))
     return found
+
+
+def test_counters_say_what_is_indexed(cluster: LocalCluster, everything: list[LogEntry]) -> None:
+    def value(kind: CounterType) -> int:
+        return counter_value(cluster.aeron_dir(0), kind)
+
+    assert value(CounterType.SEQUENCER_INDEX) == COUNT == everything[-1].sequence
+    assert value(CounterType.REPLAY_INDEX_MIN_POSITION) == value(CounterType.REPLAY_INDEX_INITIAL_POSITION) == 0
+    assert 0 < value(CounterType.REPLAY_INDEX_MAX_SEQUENCE) < COUNT
+    assert 0 < value(CounterType.REPLAY_INDEX_MAX_POSITION) < everything[-1].position
 
 
 def test_a_reader_begins_with_a_number_by_the_index(cluster: LocalCluster, everything: list[LogEntry]) -> None:

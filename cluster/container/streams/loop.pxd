@@ -81,6 +81,7 @@ cdef class ContainerLoop(Agent):
     cdef object _index                             # what notes places of the log, or None
     cdef int64_t _index_next                       # from here on the next place is due
     cdef int64_t _index_spacing_bytes
+    cdef Counter _sequence_counter                 # None: nobody is shown the last number
 
     cdef int cycle(self, int64_t now_ns) except -1     # do_work, without a look for a subclass that overrides it
     cdef int _execute(self, int64_t now_ns) except -1

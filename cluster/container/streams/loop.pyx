@@ -132,9 +132,10 @@ cdef class ContainerLoop(Agent):
         """Where it is noted how long callbacks and round trips take; None: nowhere."""
         self._samples = samples
 
-    def set_index(self, index, int64_t spacing_bytes):
-        """What notes places of the log, from the next record on."""
+    def set_index(self, index, int64_t spacing_bytes, Counter sequence_counter):
+        """What notes places of the log, from the next record on, and where the last number is shown."""
         self._index, self._index_next, self._index_spacing_bytes = index, 0, spacing_bytes
+        self._sequence_counter = sequence_counter
 
     def note_place_next(self):
         """The next record's place is noted: how messages are numbered changes before it."""
@@ -272,6 +273,8 @@ cdef class ContainerLoop(Agent):
         self.executed_position = executed
         if not self.hold:
             self._service_position.set_release(self._reader.position)
+        if self._sequence_counter is not None:
+            self._sequence_counter.set_release(self.sequence.last)
         return count
 
     cdef int _work_egress(self) except -1:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ordo.cluster.wire.counters.counter_types import ControlToggle, CounterType, ModuleState, NodeRole, service_key
+from ordo.cluster.wire.log_index.index_counters import INDEX_COUNTERS
 from ordo.runtime.agents.wake import ParkFlag
 from ordo.runtime.native.sentinels import NULL_VALUE
 
@@ -107,6 +108,8 @@ class ModuleCounters:
         self.skipped_records = counter(CounterType.SKIPPED_RECORDS, "ordo skipped records")
         self.log_lines_dropped = counter(CounterType.LOG_LINES_DROPPED, "ordo log lines dropped")
         """The count of all processes of this node, which add to it by compare-and-set."""
+        for kind, label in INDEX_COUNTERS.items():
+            counter(kind, label).set(NULL_VALUE)
 
     def set_state(self, state: ModuleState) -> None:
         self.state = state

@@ -21,13 +21,16 @@ from ordo.cluster.wire.log_index.entries import (
     encode_header,
     is_header,
 )
+from ordo.cluster.wire.log_index.index_counters import IndexCounters
 from ordo.cluster.wire.log_index.walk import count_valid, first_checksum
 from ordo.runtime.errors import OrdoError
 
 ENTRIES_COMPARED_MAX = 4096
 """How far back a start looks for a place that the log reaches."""
-OpenLog = Callable[[int], RecordingReader]
-"""A reader of the log from a position."""
+ENTRIES_BETWEEN_LOOKS = 64
+"""So often it is looked again from where on there is log."""
+OpenLog = Callable[[int | None], RecordingReader]
+"""A reader of the log from a position; None: from where it begins."""
 
 
 class IndexWriter:
@@ -40,6 +43,8 @@ class IndexWriter:
         self._count = 0
         self._last: IndexEntry | None = None
         self._has_gap = False
+        self._shown: IndexCounters | None = None
+        self._open_log: OpenLog | None = None
 
     @property
     def is_open(self) -> bool:
@@ -50,11 +55,12 @@ class IndexWriter:
         """The last entry of the file."""
         return self._last
 
-    def begin(self, recording_id: int, position: int, open_log: OpenLog) -> None:
+    def begin(self, recording_id: int, position: int, open_log: OpenLog, shown: IndexCounters | None = None) -> None:
         """Go on with the file, where it is of this log; else begin it anew.
 
-        `position`: of the log, from where on entries come.
+        `position`: of the log, from where on entries come. `shown`: where it is shown what the file covers.
         """
+        self._shown, self._open_log = shown, open_log
         try:
             self._open(recording_id)
             if not self._is_of_log(open_log):
@@ -63,6 +69,7 @@ class IndexWriter:
             self._fail(error)
             return
         self._has_gap = self._last is None or self._last.position < position
+        self._show()
 
     def _open(self, recording_id: int) -> None:
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
@@ -137,6 +144,27 @@ class IndexWriter:
             self._fail(error)
             return
         self._last, self._count, self._has_gap = entry, self._count + 1, False
+        if self._shown is not None:
+            if self._count % ENTRIES_BETWEEN_LOOKS == 1:
+                self._show()
+            self._shown.set_max(entry)
+
+    def _show(self) -> None:
+        """Show what the file covers, and what of that is still in the log."""
+        if self._shown is None or self._open_log is None:
+            return
+        self._shown.set_initial(self._read(0))
+        self._shown.set_max(self._last)
+        try:
+            start = self._open_log(None).start_position
+        except OrdoError:  # its readers find out what is wrong with it
+            return
+        low, high = 0, self._count
+        while low < high:
+            middle = (low + high) // 2
+            entry = self._read(middle)
+            low, high = (middle + 1, high) if entry is None or entry.position < start else (low, middle)
+        self._shown.set_min(self._read(low) if low < self._count else None)
 
     def _write(self, data: bytes) -> None:
         written = os.write(self._fd, data)
