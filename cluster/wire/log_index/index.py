@@ -15,9 +15,12 @@ from ordo.archive.segments.reader import RecordingReader
 from ordo.cluster.wire.log_index.entries import ENTRY_BYTES, EntryFlag, IndexEntry, decode_entry, is_header
 from ordo.cluster.wire.log_index.walk import LogWalk, first_checksum
 from ordo.runtime.errors import ArchiveError, OrdoError
+from ordo.runtime.native.cluster_time import time_ns
 
 WALK_BYTES_MAX = 32 * 1024 * 1024
 """The most log that one look reads; places lie closer together, but where single records are long."""
+LATEST_NS = (1 << 63) - 2
+"""The latest time that is looked for; what is asked for may be any number."""
 ENTRIES_BETWEEN_MAX = 100_000
 """The most entries between two places, which are of messages without a number."""
 
@@ -76,11 +79,14 @@ class LogIndex:
     def find_time(self, timestamp: int, limit_position: int) -> int | None:
         """Return where the first record begins that is not older than a time; None where the index cannot tell.
 
+        `timestamp`: in the unit that its size tells, which need not be the log's.
+
         `limit_position`: up to where the log is committed; that is the answer where all of it is older. Raises
         IndexFault.
         """
+        wanted_ns = min(time_ns(timestamp), LATEST_NS)
         with self._look() as look:
-            entry = look.last_before(timestamp=timestamp)
+            entry = look.last_before(time=wanted_ns)
             if entry is None:
                 first = look.entry(0)
                 return 0 if first is not None and first.position == look.start_position == 0 else None
@@ -91,7 +97,7 @@ class LogIndex:
             end = limit_position if after is None else after.position
             if end - entry.position > WALK_BYTES_MAX:
                 return None
-            found = look.walk_from(entry, set()).walk(end, timestamp=timestamp)
+            found = look.walk_from(entry, set()).walk(end, time_ns=wanted_ns)
             if found >= 0:
                 return found
             if after is not None:
@@ -168,13 +174,13 @@ class _Look:
     def fault(self, entry: IndexEntry, what: str) -> IndexFault:
         return IndexFault(f"{self._path}: entry {entry.ordinal} does not agree with the log: {what}: build it again")
 
-    def last_before(self, *, sequence: int | None = None, timestamp: int | None = None) -> IndexEntry | None:
-        """Return the last place with a lower number, or an older time."""
+    def last_before(self, *, sequence: int | None = None, time: int | None = None) -> IndexEntry | None:
+        """Return the last place with a lower number, or an older time, in nanoseconds."""
         low, high = 0, self.count
         while low < high:
             middle = (low + high) // 2
             found = self.read(middle)
-            is_before = found.sequence < sequence if sequence is not None else found.timestamp < (timestamp or 0)
+            is_before = found.sequence < sequence if sequence is not None else time_ns(found.timestamp) < (time or 0)
             low, high = (middle + 1, high) if is_before else (low, middle)
         return self._place_up_to(low - 1)
 
@@ -209,7 +215,7 @@ class _Look:
         if before is None:
             if not is_beginning:
                 raise self.fault(entry, "there is no place before it")
-        elif entry.sequence < before.sequence or entry.timestamp < before.timestamp:
+        elif entry.sequence < before.sequence or time_ns(entry.timestamp) < time_ns(before.timestamp):
             raise self.fault(entry, f"entry {before.ordinal} has a higher number, or a newer time")
         elif not is_beginning and before.position >= self.start_position:
             self._verify_between(before, entry)

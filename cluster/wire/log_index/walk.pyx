@@ -12,6 +12,7 @@ from ordo.cluster.wire.layout cimport (
     template_id,
 )
 from ordo.runtime.native.atomics cimport ordo_crc32c, ordo_get_i64
+from ordo.runtime.native.time_units cimport MICROSECOND_NS, MILLISECOND_NS
 from ordo.transport.streams.image cimport Fragment
 
 from ordo.cluster.wire import ordo_codecs
@@ -61,10 +62,10 @@ cdef class LogWalk:
         self.first_checksum = -1
         self.end_position = reader.position
 
-    def walk(self, int64_t limit_position, int64_t sequence=INT64_MAX, int64_t timestamp=INT64_MAX):
+    def walk(self, int64_t limit_position, int64_t sequence=INT64_MAX, int64_t time_ns=INT64_MAX):
         """Walk to the message of a number, or the first record not older than a time; return where it begins.
 
-        -1 if there is none below the limit. That record is not passed.
+        -1 if there is none below the limit. That record is not passed. Time stamps may be in any unit.
         """
         cdef Fragment fragment
         cdef bint is_message
@@ -74,7 +75,7 @@ cdef class LogWalk:
                 self.first_checksum = ordo_crc32c(0, fragment.payload, fragment.length_bytes)
             is_message = _is_message(&fragment)
             time = ordo_get_i64(fragment.payload + SESSION_HEADER_TIMESTAMP) if is_message else _time_of(&fragment)
-            if time >= timestamp:
+            if time_ns != INT64_MAX and _in_ns(time) >= time_ns:
                 return fragment.start_position
             if is_message and fragment.position not in self._unnumbered:
                 if self.sequence + 1 == sequence:
@@ -83,6 +84,15 @@ cdef class LogWalk:
             self.timestamp = max(self.timestamp, time)
             self.end_position = fragment.position
         return -1
+
+
+cdef int64_t _in_ns(int64_t timestamp) noexcept nogil:
+    """A time stamp in nanoseconds, its unit told by its size: `time_ns` of runtime/native/cluster_time.py."""
+    if timestamp >= 100000000000000000LL:
+        return timestamp
+    if timestamp >= 100000000000000LL:
+        return timestamp * MICROSECOND_NS if timestamp <= INT64_MAX // MICROSECOND_NS else INT64_MAX
+    return timestamp * MILLISECOND_NS if timestamp <= INT64_MAX // MILLISECOND_NS else INT64_MAX
 
 
 cdef bint _is_message(const Fragment* fragment) noexcept nogil:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ordo.cluster.container.service_container import ServiceContainer
+from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.cluster.wire.levels import SEQUENCE_LEVEL
 from ordo.cluster.wire.log_index.entries import (
     ENTRY_BYTES,
@@ -22,6 +23,7 @@ from ordo.cluster.wire.log_index.entries import (
     encode_header,
 )
 from ordo.cluster.wire.log_index.index import IndexFault, LogIndex
+from ordo.cluster.wire.log_index.index_counters import INDEX_COUNTERS
 from ordo.cluster.wire.log_index.writer import IndexWriter
 from ordo.runtime.errors import OrdoError
 from ordo.service_api.service import ClusteredService, MessageRun
@@ -141,6 +143,21 @@ def test_every_number_and_time_is_found(member: Member, kind: type[Positions]) -
     assert index.find_time(service.times[COUNT] + 1, member.node.log.position) == member.node.log.position
     assert index.find_time(0, member.node.log.position) == 0
     assert not member.errors
+
+
+@pytest.mark.parametrize(("log_unit", "asked_unit"), [(1, 10**6), (10**3, 1), (10**6, 1), (10**6, 10**3)])
+def test_a_time_is_found_in_a_log_of_another_unit(member: Member, log_unit: int, asked_unit: int) -> None:
+    """Units in the time stamps of a millisecond."""
+    begin_ms = 1_700_000_000_000
+    container = member.start(service := Positions())
+    for step in range(COUNT):
+        member.node.message(1, PAYLOAD, (begin_ms + step) * log_unit)
+    member.run(container)
+    for step in (0, 1, COUNT // 2, COUNT - 1):
+        found = member.index.find_time((begin_ms + step) * asked_unit, member.node.log.position)
+        assert found == member.start_of(service.ends[step + 1])
+    for never in (10**14 - 1, 10**17 - 1, (1 << 63) - 1):
+        assert member.index.find_time(never, member.node.log.position) == member.node.log.position
 
 
 def test_copies_that_are_not_executed_are_not_counted(member: Member) -> None:
@@ -357,6 +374,33 @@ def test_a_disk_that_takes_nothing_is_told_once_and_the_service_goes_on(
     assert len(service.ends) == COUNT
     assert len(member.errors) == 1 and isinstance(member.errors[0], OrdoError)
     assert "is not written any more" in str(member.errors[0])
+
+
+def test_counters_show_what_the_index_covers(tmp_path: Path) -> None:
+    member = Member(tmp_path)
+    allocate = member.node.client.counters.allocate
+    counters = {kind: allocate(int(kind), label, bytes(4)) for kind, label in INDEX_COUNTERS.items()}
+    try:
+        container = member.start(Positions())
+        member.send(700)
+        member.run(container)
+        first, last = member.entries()[0], member.entries()[-1]
+        values = {kind.value: counter.value for kind, counter in counters.items()}
+        initial = {520: first.sequence, 521: first.position, 524: first.sequence, 525: first.position}
+        assert values == {500: 700, 522: last.sequence, 523: last.position, **initial}
+        position, recording_id, _ = take_snapshot(member.node, container)
+        container.on_close()
+        member.node.archive.purge_segments(member.node.recording.recording_id, 1 << 20)
+        member.node.set_recovery(0, position, member.node.time, recording_id)
+        container = member.start(Positions())
+        member.send(1)
+        member.run(container)
+        assert counters[CounterType.REPLAY_INDEX_INITIAL_POSITION].value == 0
+        lowest = next(entry for entry in member.entries() if entry.position >= 1 << 20)
+        assert counters[CounterType.REPLAY_INDEX_MIN_POSITION].value == lowest.position
+        assert counters[CounterType.REPLAY_INDEX_MIN_SEQUENCE].value == lowest.sequence
+    finally:
+        member.node.close()
 
 
 def test_entries_are_what_was_written() -> None:
