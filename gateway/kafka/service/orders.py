@@ -39,12 +39,22 @@ class OrderKind(IntEnum):
     NEW_PRODUCER = 3
     COMMIT = 4
     DELETE_GROUP = 5
+    REGISTER = 6
+    """A door asks for a lease."""
+    RENEW = 7
+    LEAVE = 8
+    COORDINATE = 9
+    """A door asks for a group."""
     TOPICS = 16
     """A query: the number of the last message of each topic."""
     OFFSETS = 17
     """A query: what a group has committed."""
     GROUPS = 18
     """A query: which groups have committed something."""
+    DOORS = 19
+    """A query: the doors of the cluster."""
+    COORDINATORS = 20
+    """A query: which door coordinates each group."""
 
 
 class KafkaError(IntEnum):
@@ -60,6 +70,7 @@ class KafkaError(IntEnum):
     MESSAGE_TOO_LARGE = 10
     OFFSET_METADATA_TOO_LARGE = 12
     COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
     NOT_COORDINATOR = 16
     INVALID_TOPIC = 17
     INVALID_REQUIRED_ACKS = 21

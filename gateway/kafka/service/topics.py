@@ -6,13 +6,16 @@ ordo node --config node.toml --service ordo:Topics
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
+from ordo.gateway.kafka.service.coordinators import Coordinators
 from ordo.gateway.kafka.service.orders import (
     METADATA_LENGTH_MAX,
     NO_PRODUCER,
     Append,
     KafkaError,
+    OrderAnswer,
     OrderKind,
     decode_append,
     decode_fields,
@@ -21,6 +24,7 @@ from ordo.gateway.kafka.service.orders import (
 )
 from ordo.gateway.kafka.service.producers import SEQUENCES, Producers, Run
 from ordo.runtime.errors import DecodeError, Reject
+from ordo.runtime.native.cluster_time import TimeUnit
 from ordo.service_api.cluster import ClientSession, Cluster
 from ordo.service_api.feeds import PAYLOAD_BYTES_MAX, RECORD_BYTES_MAX, TOPICS_MAX, is_topic
 from ordo.service_api.native import Header
@@ -30,6 +34,9 @@ from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 GROUPS_MAX = 1_024
 GROUP_LENGTH_MAX = 255
 COMMITS_MAX = TOPICS_MAX
+LEASE_MS_MIN, LEASE_MS_MAX = 1_000, 60_000
+NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+ADDRESS = re.compile(r"[\w.:\[\]-]{1,255}:\d{1,5}", re.ASCII)
 SNAPSHOT_END = b'["end"]'
 Offsets = dict[str, tuple[int, str]]
 
@@ -49,6 +56,7 @@ class Topics(ClusteredService):
         self._producers = Producers()
         self._next_producer = 1
         self._groups: dict[str, Offsets] = {}
+        self._coordinators = Coordinators()
         if snapshot is not None:
             for one in snapshot.messages():
                 if one == SNAPSHOT_END:
@@ -78,17 +86,39 @@ class Topics(ClusteredService):
             fields = decode_fields(body)
         except DecodeError as error:
             raise Reject(error.message) from None
+        return encode_answer(*self._execute(kind, fields, timestamp))
+
+    def _execute(self, kind: OrderKind, fields: dict[str, object], now: int) -> OrderAnswer:
+        """Execute an order other than an append. Raises Reject."""
         if kind is OrderKind.NEW_PRODUCER:
             self._next_producer += 1
-            return encode_answer(KafkaError.NONE, self._next_producer - 1)
+            return OrderAnswer(KafkaError.NONE, self._next_producer - 1)
         if kind is OrderKind.CREATE:
-            return encode_answer(self._create(fields.get("topic")))
+            return OrderAnswer(self._create(fields.get("topic")), -1)
         if kind is OrderKind.COMMIT:
-            return encode_answer(self._commit(fields.get("group"), fields.get("offsets")))
+            return OrderAnswer(self._commit(fields, now), -1)
         if kind is OrderKind.DELETE_GROUP:
-            is_known = self._groups.pop(str(fields.get("group")), None) is not None
-            return encode_answer(KafkaError.NONE if is_known else KafkaError.GROUP_ID_NOT_FOUND)
+            return OrderAnswer(self._delete_group(fields, now), -1)
+        if kind in (OrderKind.REGISTER, OrderKind.RENEW, OrderKind.LEAVE, OrderKind.COORDINATE):
+            return self._execute_door(kind, fields, now)
         raise Reject(f"{kind.name} is a query")
+
+    def _execute_door(self, kind: OrderKind, fields: dict[str, object], now: int) -> OrderAnswer:
+        """Execute what a door asks for itself. Raises Reject."""
+        match kind, fields:
+            case OrderKind.REGISTER, _:
+                address, process, network, length_ms = _check_door(fields)
+                length = (self.cluster.time_unit or TimeUnit.MILLIS).duration(milliseconds=length_ms)
+                return self._coordinators.register(address, process, network, length, now)
+            case OrderKind.RENEW, {"lease": int(lease), "released": list(released)}:
+                return self._coordinators.renew(lease, [_check_release(one) for one in released], now)
+            case OrderKind.LEAVE, {"lease": int(lease)}:
+                return self._coordinators.leave(lease)
+            case OrderKind.COORDINATE, {"lease": int(lease), "group": str(group)}:
+                if not 0 < len(group) <= GROUP_LENGTH_MAX:
+                    return OrderAnswer(KafkaError.INVALID_GROUP_ID, -1)
+                return self._coordinators.coordinate(group, lease, now)
+        raise Reject(f"an order is damaged: {kind.name}")
 
     def _append(self, append: Append) -> bytes:
         if append.topic not in self._last:
@@ -135,7 +165,15 @@ class Topics(ClusteredService):
         self._last[topic] = 0
         return KafkaError.NONE
 
-    def _commit(self, group: object, offsets: object) -> int:
+    def _delete_group(self, fields: dict[str, object], now: int) -> int:
+        group = str(fields.get("group"))
+        error = self._coordinators.judge(group, _check_epoch(fields), now)
+        if not error and self._groups.pop(group, None) is None:
+            return KafkaError.GROUP_ID_NOT_FOUND
+        return error
+
+    def _commit(self, fields: dict[str, object], now: int) -> int:
+        group, offsets, epoch = fields.get("group"), fields.get("offsets"), _check_epoch(fields)
         if not isinstance(group, str) or not 0 < len(group) <= GROUP_LENGTH_MAX:
             return KafkaError.INVALID_GROUP_ID
         if not isinstance(offsets, list) or len(offsets) > COMMITS_MAX:
@@ -150,6 +188,8 @@ class Topics(ClusteredService):
             taken[topic] = offset, metadata
         if group not in self._groups and len(self._groups) >= GROUPS_MAX:
             return KafkaError.POLICY_VIOLATION
+        if error := self._coordinators.judge(group, epoch, now):
+            return error
         self._groups.setdefault(group, {}).update(taken)
         return KafkaError.NONE
 
@@ -168,6 +208,10 @@ class Topics(ClusteredService):
             found = self._groups.get(str(fields.get("group")), {})
         elif kind is OrderKind.GROUPS:
             found = list(self._groups)
+        elif kind is OrderKind.DOORS:
+            found = self._coordinators.doors(self.cluster.time)
+        elif kind is OrderKind.COORDINATORS:
+            found = self._coordinators.held(self.cluster.time)
         else:
             raise Reject("not a query of ordo kafka")
         return json.dumps(found, separators=(",", ":")).encode()
@@ -175,8 +219,8 @@ class Topics(ClusteredService):
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         """Write one line of JSON for each part of the state, and one that ends them."""
 
-        def write(kind: str, *values: object) -> None:
-            writer.write_message(json.dumps([kind, *values], separators=(",", ":")).encode())
+        def write(*values: object) -> None:
+            writer.write_message(json.dumps(values, separators=(",", ":")).encode())
 
         write("next", self._next_producer)
         for topic, number in self._last.items():
@@ -187,6 +231,8 @@ class Topics(ClusteredService):
             write("group", group)
             for topic, (offset, metadata) in offsets.items():
                 write("offset", group, topic, offset, metadata)
+        for line in self._coordinators.state():
+            write(*line)
         writer.write_message(SNAPSHOT_END)
 
     def _restore(self, line: list[object]) -> None:
@@ -201,6 +247,8 @@ class Topics(ClusteredService):
                 self._groups[group] = {}
             case ["offset", str(group), str(topic), int(offset), str(metadata)]:
                 self._groups[group][topic] = offset, metadata
+            case _:
+                self._coordinators.restore(line)
 
 
 def _check_offset(one: object) -> tuple[str, int, str]:
@@ -209,3 +257,31 @@ def _check_offset(one: object) -> tuple[str, int, str]:
         case [str(topic), int(offset), str(metadata)] if -1 <= offset < 1 << 63:
             return topic, offset, metadata
     raise Reject("an order is damaged: the offset of a group")
+
+
+def _check_epoch(fields: dict[str, object]) -> int | None:
+    """Return the epoch of what is done for a group; None from a door that knows none. Raises Reject."""
+    match fields.get("epoch"):
+        case None:
+            return None
+        case int(epoch):
+            return epoch
+    raise Reject("an order is damaged: the epoch of a group")
+
+
+def _check_door(fields: dict[str, object]) -> tuple[str, str, str, int]:
+    """Return a door's address, process, network, and the milliseconds of its lease. Raises Reject."""
+    match fields:
+        case {"address": str(address), "process": str(process), "network": str(network), "lease_ms": int(length)}:
+            is_sound = ADDRESS.fullmatch(address) and NAME.fullmatch(process) and NAME.fullmatch(network)
+            if is_sound and LEASE_MS_MIN <= length <= LEASE_MS_MAX:
+                return address, process, network, length
+    raise Reject("an order is damaged: the door's address, name, network or lease")
+
+
+def _check_release(one: object) -> tuple[str, int]:
+    """Return a group and its epoch. Raises Reject."""
+    match one:
+        case [str(group), int(epoch)]:
+            return group, epoch
+    raise Reject("an order is damaged: the groups that a door lets go")
