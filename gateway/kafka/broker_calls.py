@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from ordo.gateway.kafka.caller import BROKER_ID, PARTITION, Caller, error_of_order, is_final
+from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_order, is_final
+from ordo.gateway.kafka.door_lease import DoorLease
 from ordo.gateway.kafka.service.orders import KafkaError, OrderKind, encode_order
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_table import TopicTable
@@ -18,6 +20,7 @@ Configs = tuple[tuple[str, str, int], ...]
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 STRING, BOOLEAN, NUMBER, LIST = 2, 1, 5, 7
 TOPICS_ASKED_MAX = 1_024
+GROUPS_ASKED_MAX = 256
 TOPIC_CONFIGS: Configs = (
     ("cleanup.policy", "delete", LIST),
     ("max.message.bytes", str(PAYLOAD_BYTES_MAX), NUMBER),
@@ -33,6 +36,8 @@ BROKER_CONFIGS: Configs = (
     ("num.partitions", "1", NUMBER),
 )
 NO_CONFIGS: Configs = ()
+BATCH_VERSION = 4
+"""From this version on FindCoordinator asks for several groups at once."""
 NOT_FOR_TRANSACTIONS = "transactions are not supported"
 
 
@@ -48,12 +53,14 @@ def api_versions(error: int = KafkaError.NONE) -> Values:
 class BrokerCalls:
     """Carries out these requests."""
 
-    def __init__(self, settings: KafkaSettings, topics: TopicTable) -> None:
+    def __init__(self, settings: KafkaSettings, topics: TopicTable, lease: DoorLease) -> None:
         self._settings = settings
         self._topics = topics
+        self._lease = lease
 
     async def metadata(self, caller: Caller, request: Any, version: int) -> Values:
-        """Return the door as the one broker, which leads the one partition of each topic. Raises OrdoError."""
+        """Return the doors as brokers, of which this one leads the one partition of each topic. Raises OrdoError."""
+        brokers = await self._lease.brokers(caller)
         await self._topics.refresh(caller.session)
         is_all = request.topics is None or (version == 0 and not request.topics)
         names = self._topics.names if is_all else [one.name for one in request.topics[:TOPICS_ASKED_MAX]]
@@ -68,12 +75,11 @@ class BrokerCalls:
                     created = KafkaError.INVALID_REQUEST if is_final(trouble) else KafkaError.LEADER_NOT_AVAILABLE
                     may_create = False
                 error = KafkaError(created if created != KafkaError.TOPIC_ALREADY_EXISTS else 0)
-            topics.append({"error_code": error, "name": name, "partitions": [] if error else [PARTITION_VALUES]})
-        host, port = caller.door
+            topics.append({"error_code": error, "name": name, "partitions": [] if error else [self._partition()]})
         return {
-            "brokers": [{"node_id": BROKER_ID, "host": host, "port": port}],
+            "brokers": brokers,
             "cluster_id": "ordo",
-            "controller_id": BROKER_ID,
+            "controller_id": self._lease.node_id,
             "topics": topics,
         }
 
@@ -106,13 +112,29 @@ class BrokerCalls:
             )
         return {"topics": results}
 
-    def find_coordinator(self, caller: Caller, request: Any) -> Values:
-        """Return the door as the coordinator of each group; there is none of transactions."""
-        if getattr(request, "key_type", 0) != 0:
+    def _partition(self) -> Values:
+        node_id = self._lease.node_id
+        return {
+            "error_code": KafkaError.NONE,
+            "partition_index": PARTITION,
+            "leader_id": node_id,
+            "replica_nodes": [node_id],
+            "isr_nodes": [node_id],
+        }
+
+    async def find_coordinator(self, caller: Caller, request: Any, version: int) -> Values:
+        """Return the door that coordinates each group; there is none of transactions."""
+        is_batch = version >= BATCH_VERSION
+        keys = request.coordinator_keys[:GROUPS_ASKED_MAX] if is_batch else [request.key]
+        if getattr(request, "key_type", 0) == 0:
+            found = await asyncio.gather(*(self._lease.find(caller, one) for one in keys))
+        else:
             error = KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            return {"error_code": error, "error_message": NOT_FOR_TRANSACTIONS, "node_id": -1, "host": "", "port": -1}
-        host, port = caller.door
-        return {"error_code": KafkaError.NONE, "node_id": BROKER_ID, "host": host, "port": port}
+            text = NOT_FOR_TRANSACTIONS
+            found = [{"error_code": error, "error_message": text, "node_id": -1, "host": "", "port": -1}] * len(keys)
+        if not is_batch:
+            return found[0]
+        return {"coordinators": [{**one, "key": key} for one, key in zip(found, keys, strict=True)]}
 
     async def init_producer_id(self, caller: Caller, request: Any) -> Values:
         """Give a producer an id."""
@@ -155,12 +177,3 @@ class BrokerCalls:
                 }
             )
         return {"results": results}
-
-
-PARTITION_VALUES: Values = {
-    "error_code": KafkaError.NONE,
-    "partition_index": PARTITION,
-    "leader_id": BROKER_ID,
-    "replica_nodes": [BROKER_ID],
-    "isr_nodes": [BROKER_ID],
-}

@@ -15,7 +15,6 @@ from ordo.runtime.errors import (
     RequestOutcome,
 )
 
-BROKER_ID = 0
 PARTITION = 0
 """A topic has one partition."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
-from uuid import uuid4
 
 from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_group
-from ordo.gateway.kafka.groups import GROUPS_MAX, Group, Groups, GroupState, Join, Reply
+from ordo.gateway.kafka.door_lease import Coordinator, DoorLease
+from ordo.gateway.kafka.groups.groups import GROUPS_MAX, Groups
+from ordo.gateway.kafka.groups.members import Group, GroupState, Join, Reply, join_failure
 from ordo.gateway.kafka.service.orders import METADATA_LENGTH_MAX, KafkaError, OrderKind, encode_order
 from ordo.runtime.errors import OrdoError
 
@@ -18,15 +19,24 @@ JOIN_AGAIN_VERSION = 4
 
 
 class GroupCalls:
-    """Carries them out: membership here, what was read in the cluster."""
+    """Carries them out: membership here, what was read in the cluster.
 
-    def __init__(self) -> None:
-        self._groups = Groups(lambda: uuid4().hex)
+    Only the groups that this door coordinates have members here; of others, clients are told to look for theirs.
+    """
+
+    def __init__(self, groups: Groups, lease: DoorLease) -> None:
+        self._groups = groups
+        self._lease = lease
+        self._was_held = True
         self._loop = asyncio.get_running_loop()
 
     def tick(self) -> None:
-        """Run what is due by time."""
-        self._groups.tick(self._loop.time())
+        """Run what is due by time. While the lease may be over, nothing is."""
+        if self._lease.is_held:
+            if not self._was_held:
+                self._groups.extend(self._loop.time())
+            self._groups.tick(self._loop.time())
+        self._was_held = self._lease.is_held
 
     async def _answer(self, begin: Callable[[Reply], None]) -> Values:
         """Return what `begin` replies, now or later."""
@@ -54,11 +64,16 @@ class GroupCalls:
             caller.host,
             version >= JOIN_AGAIN_VERSION,
         )
+        found = await self._lease.claim(request.group_id)
+        if not found.epoch:
+            return join_failure(found.error, request.member_id)
         now_s = self._loop.time()
         return await self._answer(lambda reply: self._groups.join(request.group_id, join, now_s, reply))
 
     async def sync(self, request: Any) -> Values:
         """Return a member's assignment."""
+        if not self._lease.epoch_of(request.group_id):
+            return {"error_code": KafkaError.NOT_COORDINATOR}
         assignments = {one.member_id: one.assignment for one in request.assignments}
         now_s, group_id = self._loop.time(), request.group_id
         return await self._answer(
@@ -69,6 +84,8 @@ class GroupCalls:
 
     def heartbeat(self, request: Any) -> Values:
         """Keep a member."""
+        if not self._lease.epoch_of(request.group_id):
+            return {"error_code": KafkaError.NOT_COORDINATOR}
         error = self._groups.heartbeat(
             request.group_id, request.member_id, request.generation_id, self._loop.time(), _instance_of(request)
         )
@@ -76,6 +93,8 @@ class GroupCalls:
 
     def leave(self, request: Any) -> Values:
         """Take members out."""
+        if not self._lease.epoch_of(request.group_id):
+            return {"error_code": KafkaError.NOT_COORDINATOR}
         now_s = self._loop.time()
         members = getattr(request, "members", None)
         if members is None:
@@ -93,26 +112,25 @@ class GroupCalls:
     async def commit(self, caller: Caller, request: Any) -> Values:
         """Keep in the cluster what a group has read."""
         wanted = [(topic, one) for topic in request.topics for one in topic.partitions]
-        error = self._groups.commit_error(
+        is_long = any(len(one.committed_metadata or "") > METADATA_LENGTH_MAX for _, one in wanted)
+        found = (
+            Coordinator(KafkaError.OFFSET_METADATA_TOO_LARGE) if is_long else await self._lease.claim(request.group_id)
+        )
+        error = found.error or self._groups.commit_error(
             request.group_id,
             request.member_id,
             request.generation_id_or_member_epoch,
             self._loop.time(),
             _instance_of(request),
         )
-        if any(len(one.committed_metadata or "") > METADATA_LENGTH_MAX for _, one in wanted):
-            error = error or KafkaError.OFFSET_METADATA_TOO_LARGE
         offsets = [
             [topic.name, one.committed_offset, one.committed_metadata or ""]
             for topic, one in wanted
             if one.partition_index == PARTITION
         ]
         if not error and offsets:
-            order = encode_order(OrderKind.COMMIT, group=request.group_id, offsets=offsets)
-            try:
-                error = (await caller.session.order(order)).error
-            except OrdoError as trouble:
-                error = error_of_group(trouble)
+            order = encode_order(OrderKind.COMMIT, group=request.group_id, offsets=offsets, epoch=found.epoch)
+            error = await self._order(caller, request.group_id, order, found.epoch)
         topics = []
         for topic in request.topics:
             partitions = [
@@ -125,12 +143,24 @@ class GroupCalls:
             topics.append({"name": topic.name, "partitions": partitions})
         return {"topics": topics}
 
+    async def _order(self, caller: Caller, group: str, order: bytes, epoch: int) -> int:
+        """Have something done for a group that this door coordinates, and return the error."""
+        try:
+            error = (await caller.session.order(order)).error
+        except OrdoError as trouble:
+            return error_of_group(trouble)
+        if error == KafkaError.NOT_COORDINATOR:
+            self._lease.lose(group, epoch)
+        return error
+
     async def fetch_offsets(self, caller: Caller, request: Any) -> Values:
         """Return what a group has read."""
+        code = (await self._lease.claim(request.group_id)).error
         try:
-            found = await caller.session.query(OrderKind.OFFSETS, group=request.group_id)
+            found = {} if code else await caller.session.query(OrderKind.OFFSETS, group=request.group_id)
         except OrdoError as trouble:
             code = error_of_group(trouble)
+        if code:
             topics = [_offsets_of(one.name, one.partition_indexes, None, code) for one in request.topics or ()]
             return {"topics": topics, "error_code": code}
         if request.topics is None:
@@ -141,16 +171,24 @@ class GroupCalls:
 
     def describe(self, request: Any) -> Values:
         """Return the members of groups."""
-        return {"groups": [_describe(one, self._groups.get(one)) for one in request.groups[:GROUPS_MAX]]}
+        names = request.groups[:GROUPS_MAX]
+        groups = [
+            _describe(one, self._groups.get(one))
+            if self._lease.epoch_of(one)
+            else {"group_id": one, "error_code": KafkaError.NOT_COORDINATOR}
+            for one in names
+        ]
+        return {"groups": groups}
 
     async def list(self, caller: Caller, request: Any) -> Values:
-        """Return all groups, those of which only the cluster knows as empty. Raises OrdoError."""
-        active = self._groups.all()
+        """Return the groups that no other door coordinates; those without members here are empty. Raises OrdoError."""
+        others = await self._lease.coordinated_by_others()
+        active = [one for one in self._groups.all() if self._lease.epoch_of(one.group_id)]
         groups = [
             {"group_id": one.group_id, "protocol_type": one.protocol_type, "group_state": one.state.value}
             for one in active
         ]
-        names = {one.group_id for one in active}
+        names = {one.group_id for one in active} | others
         groups += [
             {"group_id": name, "protocol_type": "", "group_state": GroupState.EMPTY.value}
             for name in await caller.session.query(OrderKind.GROUPS)
@@ -163,13 +201,13 @@ class GroupCalls:
         """Forget what groups without members have read."""
         results = []
         for name in request.groups_names[:GROUPS_MAX]:
-            group = self._groups.get(name)
-            error: int = KafkaError.NON_EMPTY_GROUP if group is not None and group.members else KafkaError.NONE
+            found, group = await self._lease.claim(name), self._groups.get(name)
+            error = found.error
+            if not error and group is not None and group.members:
+                error = KafkaError.NON_EMPTY_GROUP
             if not error:
-                try:
-                    error = (await caller.session.order(encode_order(OrderKind.DELETE_GROUP, group=name))).error
-                except OrdoError as trouble:
-                    error = error_of_group(trouble)
+                order = encode_order(OrderKind.DELETE_GROUP, group=name, epoch=found.epoch)
+                error = await self._order(caller, name, order, found.epoch)
             results.append({"group_id": name, "error_code": error})
         return {"results": results}
 

@@ -26,6 +26,8 @@ from ordo.gateway.kafka.settings import KafkaSettings
 DEFAULTS = KafkaSettings
 Listen = Annotated[str, typer.Option(help="host:port for Kafka's clients; port 0 for any")]
 Advertise = Annotated[str, typer.Option(help="host:port that clients are told; else the address by which they came")]
+Network = Annotated[str, typer.Option(help="doors of one network name each other to clients; else tls or plain")]
+Lease = Annotated[float, typer.Option(help="seconds after which a door that is not heard of loses its groups")]
 CreateTopics = Annotated[bool, typer.Option(help="create a topic when a client that wants so first asks for it")]
 ConnectionsMax = Annotated[int, typer.Option(help="connections of clients")]
 RequestBytes = Annotated[int, typer.Option(help="bytes of the longest request that is taken")]
@@ -37,6 +39,8 @@ def kafka(
     endpoints: Endpoints,
     listen: Listen = DEFAULTS.listen,
     advertise: Advertise = "",
+    network: Network = "",
+    lease: Lease = DEFAULTS.lease_s,
     archives: Archives = "",
     egress: Egress = EGRESS_DEFAULT,
     token_file: TokenFile = None,
@@ -57,6 +61,8 @@ def kafka(
         **common_options(endpoints, archives, egress, token_file, key_file, trusted_file, certificate, key, client_ca),
         listen=listen,
         advertise=advertise,
+        network=network,
+        lease_s=lease,
         creates_topics=create_topics,
         connections_max=connections_max,
         request_bytes_max=request_bytes_max,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from uuid import uuid4
 
 from ordo.gateway.doors.descriptors import connections_left
 from ordo.gateway.doors.door import Door
@@ -12,7 +13,9 @@ from ordo.gateway.doors.tls import tls_context
 from ordo.gateway.kafka.broker_calls import BrokerCalls
 from ordo.gateway.kafka.caller import Caller
 from ordo.gateway.kafka.connection import ByteBudget, Connection
+from ordo.gateway.kafka.door_lease import DoorLease
 from ordo.gateway.kafka.group_calls import GroupCalls
+from ordo.gateway.kafka.groups.groups import Groups
 from ordo.gateway.kafka.record_calls import RecordCalls
 from ordo.gateway.kafka.sessions import ClusterSessions
 from ordo.gateway.kafka.settings import KafkaSettings
@@ -33,9 +36,13 @@ Answer = Callable[[Caller, Request], Awaitable[Values]]
 class RequestCalls:
     """Passes each request to what carries it out."""
 
-    def __init__(self, settings: KafkaSettings, topics: TopicTable, readers: TopicReaders) -> None:
-        records, broker = RecordCalls(settings, topics, readers), BrokerCalls(settings, topics)
-        self.groups = groups = GroupCalls()
+    def __init__(
+        self, settings: KafkaSettings, sessions: ClusterSessions, topics: TopicTable, readers: TopicReaders
+    ) -> None:
+        members = Groups(lambda: uuid4().hex)
+        self.lease = lease = DoorLease(settings, sessions, members)
+        records, broker = RecordCalls(settings, topics, readers), BrokerCalls(settings, topics, lease)
+        self.groups = groups = GroupCalls(members, lease)
         self._answers: Mapping[Api, Answer] = {
             Api.PRODUCE: lambda caller, one: records.produce(caller, one.body),
             Api.FETCH: lambda caller, one: records.fetch(caller, one.body),
@@ -44,7 +51,7 @@ class RequestCalls:
             Api.CREATE_TOPICS: lambda caller, one: broker.create_topics(caller, one.body),
             Api.INIT_PRODUCER_ID: lambda caller, one: broker.init_producer_id(caller, one.body),
             Api.DESCRIBE_CONFIGS: lambda caller, one: broker.describe_configs(caller, one.body),
-            Api.FIND_COORDINATOR: lambda caller, one: _now(broker.find_coordinator(caller, one.body)),
+            Api.FIND_COORDINATOR: lambda caller, one: broker.find_coordinator(caller, one.body, one.version),
             Api.JOIN_GROUP: lambda caller, one: groups.join(caller, one.body, one.version),
             Api.SYNC_GROUP: lambda caller, one: groups.sync(one.body),
             Api.HEARTBEAT: lambda caller, one: _now(groups.heartbeat(one.body)),
@@ -80,7 +87,7 @@ class KafkaDoor(Door):
         self._server: asyncio.Server | None = None
         self._readers: TopicReaders | None = None
         self._calls: RequestCalls | None = None
-        self._ticks: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
         """See Door.open."""
@@ -88,14 +95,18 @@ class KafkaDoor(Door):
         self._connections_max = min(settings.connections_max, _connections_left(settings, raise_open_files()))
         context = tls_context(settings)
         self._readers = TopicReaders(settings)
-        self._calls = RequestCalls(settings, TopicTable(), self._readers)
+        self._calls = RequestCalls(settings, self._sessions, TopicTable(), self._readers)
         host, _, port = settings.listen.rpartition(":")
         try:
             self._server = await asyncio.start_server(self._connect, host.strip("[]"), int(port), ssl=context)
         except OSError as error:
             raise ConfigurationError(f"--listen {settings.listen}: {error.strerror or error}") from None
         self.address = f"{host}:{self._server.sockets[0].getsockname()[1]}"
-        self._ticks = asyncio.create_task(self._tick(self._calls))
+        registered = settings.registered_address(self._server.sockets[0].getsockname()[1])
+        self._tasks = [
+            asyncio.create_task(self._tick(self._calls)),
+            asyncio.create_task(self._calls.lease.run(registered)),
+        ]
         if lack := find_lack():  # clients are told a code alone
             get_logger().warning("kafka.compression", trouble=lack)
 
@@ -128,12 +139,12 @@ class KafkaDoor(Door):
         if self._server is not None:
             self._server.close()
             self._server = None
-        if self._ticks is not None:
-            self._ticks.cancel()
-            self._ticks = None
-        for one in list(self._connections):
+        tasks, self._tasks = self._tasks, []
+        for one in [*tasks, *self._connections]:
             one.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.gather(*tasks, *self._connections, return_exceptions=True)
+        if self._calls is not None:
+            await self._calls.lease.end()
         if self._readers is not None:
             self._readers.close()
         self._sessions.close()

@@ -50,11 +50,11 @@ class ClusterSession:
             client, self._client = self._client, None
             client.close()
 
-    async def order(self, payload: bytes) -> OrderAnswer:
+    async def order(self, payload: bytes, timeout_s: float | None = None) -> OrderAnswer:
         """Have the service execute an order once. Raises OrdoError."""
         client = await self._open()
         try:
-            answer = await client.request(payload, timeout_s=self._settings.timeout_s)
+            answer = await client.request(payload, timeout_s=timeout_s or self._settings.timeout_s)
         except OrdoError as error:
             self._note(error)
             raise
@@ -83,17 +83,32 @@ class ClusterSessions:
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._sessions: dict[bytes, ClusterSession] = {}
+        self._own: ClusterSession | None = None
+
+    def take_own(self) -> ClusterSession:
+        """Return the door's own session, for which there is always a place. Raises ConfigurationError."""
+        if self._own is None:
+            self._own = ClusterSession(self._settings, self._settings.credentials_for(None))
+            self._own.users = 1
+        return self._own
 
     def take(self, credentials: bytes | None) -> ClusterSession:
         """Return the session for a token, None for that of the door itself. Raises SessionsFullError."""
         key = self._settings.credentials_for(credentials)
         session = self._sessions.get(key)
+        if session is None and self._own is not None and key == self._own.credentials:
+            session = self._own
         if session is None:
             if len(self._sessions) >= self._settings.sessions_max:
                 self._make_room()
             session = self._sessions[key] = ClusterSession(self._settings, key)
         session.users += 1
         return session
+
+    def active(self) -> list[ClusterSession]:
+        """Return the sessions that connections use, or the door itself."""
+        own = [] if self._own is None else [self._own]
+        return own + [one for one in self._sessions.values() if one.users]
 
     def _make_room(self) -> None:
         unused = next((one for one in self._sessions.values() if one.users == 0), None)
@@ -113,6 +128,6 @@ class ClusterSessions:
 
     def close(self) -> None:
         """End all sessions."""
-        for one in self._sessions.values():
+        for one in [*self._sessions.values(), *([] if self._own is None else [self._own])]:
             one.close()
         self._sessions.clear()

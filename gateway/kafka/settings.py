@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 
 from ordo.gateway.doors.settings import DoorSettings, check_address
+from ordo.gateway.kafka.service.topics import NAME
 from ordo.runtime.errors import ConfigurationError
+
+ALL_ADDRESSES = ("0.0.0.0", "::")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +19,12 @@ class KafkaSettings(DoorSettings):
     listen: str = "127.0.0.1:9092"
     """host:port that clients connect to; port 0 takes a free one."""
     advertise: str = ""
-    """host:port that clients are told to connect to; empty: the address by which they came."""
+    """host:port that clients are told to connect to; empty: the address by which they came, and to clients of other
+    doors the one at which this door listens."""
+    network: str = ""
+    """Doors of one network are named to each other's clients; empty: `tls` with a certificate, else `plain`."""
+    lease_s: float = 10.0
+    """A door that the cluster does not hear of for so long loses its groups to other doors."""
     creates_topics: bool = True
     """Whether a topic is created when a client that wants so first asks for it."""
     connections_max: int = 1_024
@@ -34,7 +43,36 @@ class KafkaSettings(DoorSettings):
             check_address("advertise", self.advertise)
         self.check_counts("connections_max", "readers_max")
         self.check_seconds("idle_s")
+        if not 1 <= self.lease_s <= 60:
+            raise ConfigurationError(f"lease_s={self.lease_s}: must be 1 to 60 seconds")
+        if self.network and not NAME.fullmatch(self.network):
+            raise ConfigurationError(f"network={self.network}: must be 1 to 64 letters, digits, dots, dashes")
         if not 1 << 16 <= self.request_bytes_max <= self.requests_bytes_max:
             raise ConfigurationError(
                 f"request_bytes_max={self.request_bytes_max}: must be {1 << 16} to {self.requests_bytes_max}"
             )
+
+    @property
+    def network_name(self) -> str:
+        """The network that the door's clients are in."""
+        return self.network or ("tls" if self.certificate else "plain")
+
+    def registered_address(self, port: int) -> str:
+        """Return host:port by which other doors name this one, which listens on a port."""
+        host = self.listen.rpartition(":")[0]
+        if self.advertise or host.strip("[]") not in ALL_ADDRESSES:
+            return self.advertise or f"{host}:{port}"
+        return f"{_own_host(self.endpoints[0])}:{port}"
+
+
+def _own_host(endpoint: str) -> str:
+    """Return the address of this machine from which an endpoint is reached."""
+    host, _, port = endpoint.rpartition(":")
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(address)  # nothing is sent
+            found = str(probe.getsockname()[0])
+    except OSError:
+        return socket.gethostname()
+    return f"[{found}]" if ":" in found else found

@@ -80,6 +80,7 @@ class KafkaDoor:
             ),
             request_of(Api.HEARTBEAT, 3, 1, generation_id=1, **group),
             request_of(Api.FIND_COORDINATOR, 2, 1, key="g", key_type=0),
+            request_of(Api.FIND_COORDINATOR, 4, 1, coordinator_keys=("g", "h"), key_type=0),
             request_of(Api.OFFSET_FETCH, 5, 1, group_id="g", topics=None),
             request_of(Api.LIST_GROUPS, 2, 1),
         ]  # fmt: skip

@@ -54,7 +54,7 @@ VERSIONS: Mapping[Api, tuple[int, int]] = {
     Api.METADATA: (0, 8),
     Api.OFFSET_COMMIT: (2, 7),
     Api.OFFSET_FETCH: (1, 5),
-    Api.FIND_COORDINATOR: (0, 2),
+    Api.FIND_COORDINATOR: (0, 4),
     Api.JOIN_GROUP: (0, 5),
     Api.HEARTBEAT: (0, 3),
     Api.LEAVE_GROUP: (0, 3),
@@ -70,7 +70,8 @@ VERSIONS: Mapping[Api, tuple[int, int]] = {
     Api.DELETE_GROUPS: (0, 1),
 }
 """The versions of before tagged fields, of which kio's decoder refuses unknown ones. Clients of Kafka 2.1 and
-later have them all. ApiVersions 3 alone has such fields; a client that uses others is asked to try version 0."""
+later have them all. ApiVersions 3 alone has such fields, and FindCoordinator may have them from version 3 on, but no
+client sends any; one that uses others of ApiVersions is asked to try version 0."""
 
 
 class Request(NamedTuple):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from ordo import Topics
 from ordo.gateway.kafka.connection import ByteBudget, Connection
 from ordo.gateway.kafka.server import TICK_S, RequestCalls
-from ordo.gateway.kafka.service.orders import OrderAnswer, OrderKind, decode_answer, encode_order
+from ordo.gateway.kafka.service.orders import OrderAnswer, OrderKind, decode_answer, encode_order, split_order
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_table import TopicTable
 from ordo.gateway.kafka.wire.records import Stored
@@ -21,6 +21,9 @@ from ordo.service_api.testing.harness import Message, OpenSession, ServiceHarnes
 T = TypeVar("T")
 TOKEN = b"secret"
 SETTINGS = KafkaSettings(endpoints=["127.0.0.1:9"])
+ADDRESS = "127.0.0.1:9092"
+OF_DOORS = (OrderKind.REGISTER, OrderKind.RENEW, OrderKind.LEAVE)
+"""What doors do by themselves: it is not counted, and meets no trouble."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -45,11 +48,24 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
+def is_of_door(payload: bytes) -> bool:
+    """Return whether an order is one that doors give by themselves."""
+    kind, _ = split_order(payload) or (None, b"")
+    return kind in OF_DOORS
+
+
+async def pass_time(seconds: float) -> None:
+    """Let virtual time pass."""
+    is_over = asyncio.Event()
+    asyncio.get_running_loop().call_later(seconds, is_over.set)
+    await is_over.wait()
+
+
 class MemorySession:
     """A session with the cluster, and the store of what is read."""
 
     credentials = b""
-    users = 0
+    users = 1
 
     def __init__(self, service: type[Topics] = Topics) -> None:
         self.harness = ServiceHarness(service).execute(OpenSession(1, 1))
@@ -69,18 +85,21 @@ class MemorySession:
             raise self.refusal
         await asyncio.sleep(0)
 
-    async def order(self, payload: bytes) -> OrderAnswer:
-        self._meet_trouble()
-        self.orders += 1
-        self.harness.execute(Message(1, 1_000 + self.orders, payload))
+    async def order(self, payload: bytes, timeout_s: float | None = None) -> OrderAnswer:
+        if not is_of_door(payload):
+            self._meet_trouble()
+            self.orders += 1
+        now_ms = int(asyncio.get_running_loop().time() * 1_000)
+        self.harness.execute(Message(1, now_ms, payload))
         effect = self.harness.effects[-1]
         if effect.kind == "reject":
             raise RejectedError(bytes(effect.value).decode())
         return decode_answer(bytes(effect.value))
 
     async def query(self, kind: OrderKind, **fields: object) -> Any:
-        self._meet_trouble()
-        self.queries += 1
+        if kind is not OrderKind.DOORS:
+            self._meet_trouble()
+            self.queries += 1
         return json.loads(self.harness.service.on_query(encode_order(kind, **fields)))
 
     async def read(self, _: bytes, topic: str, number: int, bytes_max: int, deadline_s: float) -> list[Stored]:
@@ -118,6 +137,12 @@ class MemorySessions:
         self._session = session
         self._is_strict = is_strict
         self.in_use = 0
+
+    def take_own(self) -> MemorySession:
+        return self._session
+
+    def active(self) -> list[MemorySession]:
+        return [self._session]
 
     def take(self, credentials: bytes | None) -> MemorySession:
         self.in_use += 1
@@ -158,14 +183,22 @@ class MemoryDoor:
     """A door with one cluster, to which clients connect one after the other, or at once. Made in a running loop."""
 
     def __init__(
-        self, settings: KafkaSettings = SETTINGS, is_strict: bool = False, service: type[Topics] = Topics
+        self,
+        settings: KafkaSettings = SETTINGS,
+        is_strict: bool = False,
+        service: type[Topics] = Topics,
+        beside: MemoryDoor | None = None,
+        address: str = ADDRESS,
     ) -> None:
         self.settings = settings
-        self.session = MemorySession(service)
+        self.is_at_work = False
+        self.address = address
+        self.session: MemorySession = MemorySession(service) if beside is None else beside.session
         self.sessions = MemorySessions(self.session, is_strict)
         self.budget = ByteBudget(settings.requests_bytes_max)
         memory: Any = self.session
-        self.calls = RequestCalls(settings, TopicTable(), memory)
+        sessions: Any = self.sessions
+        self.calls = RequestCalls(settings, sessions, TopicTable(), memory)
 
     async def serve(self, *pieces: bytes) -> MemoryWriter:
         """Serve a client that sends these bytes and then nothing more. Raises what ends the connection."""
@@ -176,12 +209,25 @@ class MemoryDoor:
         sessions: Any = self.sessions
         as_writer: Any = writer
         connection = Connection(self.settings, sessions, self.budget, self.calls, reader, as_writer)
-        ticks = asyncio.create_task(self._tick())
-        try:
+        if self.is_at_work:
             await connection.serve()
-        finally:
-            ticks.cancel()
+            return writer
+        async with self.at_work():
+            await connection.serve()
         return writer
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        """Run what a door does by itself."""
+        tasks = [asyncio.create_task(self._tick()), asyncio.create_task(self.calls.lease.run(self.address))]
+        self.is_at_work = True
+        try:
+            yield
+        finally:
+            self.is_at_work = False
+            for one in tasks:
+                one.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _tick(self) -> None:
         while True:

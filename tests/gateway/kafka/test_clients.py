@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
-from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +13,9 @@ import pytest
 from ordo import ClientSettings, ClusterClient, Topics
 from ordo.cli import run
 from ordo.deploy.launcher import LocalCluster
-from ordo.runtime.security.tokens import hash_token
 from tests.cluster.integration.agreement import await_that
 from tests.cluster.integration.command import demand_one_line, ordo
-from tests.clusters import STEADY, ready_cluster
-from tests.gateway.conftest import GatewayProcess
+from tests.gateway.kafka.conftest import NUMBERS, TOKEN, KafkaProcess, StartDoor
 from tests.gateway.test_life import make_certificates
 from tests.patience import patient
 from tests.snippets import open_page
@@ -30,60 +26,9 @@ aiokafka = pytest.importorskip("aiokafka", reason="needs aiokafka")
 pytest.importorskip("kio", reason="needs the extra kafka")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
-TOKEN = "t" * 40
-TABLES: Any = {
-    "tokens": [{"principal": "billing", "hash": hash_token(TOKEN), "roles": ["ingress", "queries", "topics"]}],
-    "authentication": {"anonymous_roles": ["ingress", "queries"]},
-}
 WAIT_S = 60.0
 DOOR = "10.0.0.9:9092"
 MEMBERS = "10.0.0.1:20000,10.0.0.2:20000,10.0.0.3:20000"
-NUMBERS = count(1)
-
-
-class KafkaProcess(GatewayProcess):
-    """`ordo kafka`."""
-
-    command = "kafka"
-
-
-StartDoor = Callable[..., KafkaProcess]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    root = tmp_path_factory.mktemp("kafka") / "cluster"
-    with ready_cluster("ordo:Topics", root=root, tables=TABLES, heartbeat=STEADY) as started:
-        yield started
-
-
-@pytest.fixture
-def token_file(tmp_path: Path) -> str:
-    path = tmp_path / "billing.token"
-    path.write_text(TOKEN)
-    path.chmod(0o600)
-    return str(path)
-
-
-@pytest.fixture
-def start_door(cluster: LocalCluster, tmp_path: Path, token_file: str) -> Iterator[StartDoor]:
-    """Starts doors whose clients need no token; they are ended after the test."""
-    started: list[KafkaProcess] = []
-
-    def start(*options: str, listen: str = "127.0.0.1:0") -> KafkaProcess:
-        words = ("--token-file", token_file, *options)
-        started.append(KafkaProcess(cluster, tmp_path / f"door-{len(started)}.log", *words, listen=listen))
-        return started[-1]
-
-    yield start
-    for one in started:
-        if one.process.poll() is None:
-            one.kill()
-
-
-@pytest.fixture
-def topic() -> str:
-    return f"topic-{next(NUMBERS)}"
 
 
 class Sent:

@@ -7,7 +7,8 @@ from itertools import count
 
 import pytest
 
-from ordo.gateway.kafka.groups import FIRST_WAIT_S, MEMBER_BYTES, MEMBERS_MAX, Groups, Join
+from ordo.gateway.kafka.groups.groups import FIRST_WAIT_S, MEMBERS_MAX, Groups
+from ordo.gateway.kafka.groups.members import MEMBER_BYTES, Join
 from ordo.gateway.kafka.service.orders import KafkaError
 
 Values = Mapping[str, object]
@@ -219,7 +220,7 @@ def test_a_group_of_a_thousand_members_is_refused(needs_id: bool) -> None:
 
 
 def test_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ordo.gateway.kafka.groups.GROUPS_MAX", 0)
+    monkeypatch.setattr("ordo.gateway.kafka.groups.groups.GROUPS_MAX", 0)
     assert error_of(Coordinator().join()) == KafkaError.GROUP_MAX_SIZE_REACHED
 
 
@@ -243,7 +244,7 @@ def test_what_all_groups_hold_is_counted_and_bounded(monkeypatch: pytest.MonkeyP
     weight = MEMBER_BYTES + len("range") + len(b"topics")
     names = group.stable()
     assert group.groups.held_bytes == 2 * weight + sum(map(len, names))
-    monkeypatch.setattr("ordo.gateway.kafka.groups.HELD_BYTES_MAX", group.groups.held_bytes)
+    monkeypatch.setattr("ordo.gateway.kafka.groups.groups.HELD_BYTES_MAX", group.groups.held_bytes)
     assert error_of(group.join()) == KafkaError.GROUP_MAX_SIZE_REACHED
     assert group.join(names[1])[0]["error_code"] == KafkaError.NONE, "who is a member may join again"
     assert group.leave(names[1]) == KafkaError.NONE

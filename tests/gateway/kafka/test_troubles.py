@@ -28,7 +28,7 @@ from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_readers import NoReaderError
 from ordo.gateway.kafka.wire.messages import Api
 from tests.gateway.kafka.batches import request_of, response_of
-from tests.gateway.kafka.memory import TOKEN, MemoryDoor, framed, run
+from tests.gateway.kafka.memory import TOKEN, MemoryDoor, framed, is_of_door, run
 from tests.gateway.kafka.test_connection import HANDSHAKE, METADATA, SECOND, authenticate, fetch, list_offsets, produce
 
 ASIDE = ClusterTimeoutError("no leader in time")
@@ -109,7 +109,11 @@ def test_a_topic_that_cannot_be_created_hides_no_other() -> None:
         door = MemoryDoor()
         await door.serve(framed(METADATA))
 
-        async def order(payload: bytes) -> OrderAnswer:
+        order_of_door = door.session.order
+
+        async def order(payload: bytes, timeout_s: float | None = None) -> OrderAnswer:
+            if is_of_door(payload):
+                return await order_of_door(payload)
             asked.append(payload)
             raise ASIDE
 

@@ -9,87 +9,32 @@ not here but in the cluster, so a group outlives its door: its members join agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
 
+from ordo.gateway.kafka.groups.members import (
+    MEMBER_BYTES,
+    Group,
+    GroupState,
+    Join,
+    Member,
+    Reply,
+    choose_protocol,
+    join_failure,
+    stranger_error,
+    weigh,
+)
 from ordo.gateway.kafka.service.orders import KafkaError
 
-Reply = Callable[[Mapping[str, object]], None]
 MEMBERS_MAX = 256
 GROUPS_MAX = 1_024
 PROTOCOLS_MAX = 16
 METADATA_BYTES_MAX = 64 << 10
 HELD_BYTES_MAX = 64 << 20
 """So much all groups together may hold of what their members say of themselves and are assigned."""
-MEMBER_BYTES = 1_024
-"""So much each member counts besides."""
 SESSION_TIMEOUT_S_MIN, SESSION_TIMEOUT_S_MAX = 1.0, 1_800.0
 REBALANCE_TIMEOUT_S_MAX = 3_600.0
 FIRST_WAIT_S = 0.2
 """So long an empty group waits for more members once the first one has joined."""
-
-
-class GroupState(Enum):
-    """The state of a group, by the name that tools know."""
-
-    EMPTY = "Empty"
-    PREPARING = "PreparingRebalance"
-    COMPLETING = "CompletingRebalance"
-    STABLE = "Stable"
-
-
-class Join(NamedTuple):
-    """What a member says of itself when it joins."""
-
-    member_id: str
-    instance_id: str | None
-    protocol_type: str
-    protocols: Sequence[tuple[str, bytes]]
-    session_timeout_s: float
-    rebalance_timeout_s: float
-    client_id: str
-    host: str
-    needs_id: bool
-    """A member without an id is told one, and has to join again with it."""
-
-
-@dataclass
-class Member:
-    """One member of a group."""
-
-    join: Join
-    deadline_s: float
-    assignment: bytes = b""
-    on_joined: Reply | None = None
-    on_synced: Reply | None = None
-
-    @property
-    def held_bytes(self) -> int:
-        """Return what it takes in memory, about."""
-        return _weigh(self.join) + len(self.assignment)
-
-
-@dataclass
-class Group:
-    """One group."""
-
-    group_id: str
-    state: GroupState = GroupState.EMPTY
-    generation: int = 0
-    protocol_type: str = ""
-    protocol: str = ""
-    leader: str = ""
-    members: dict[str, Member] = field(default_factory=dict)
-    expected: dict[str, float] = field(default_factory=dict)
-    """Ids that were given and have not joined yet, and until when."""
-    begin_s: float = 0.0
-    """A rebalance does not end before."""
-    end_s: float = 0.0
-    """It ends without those that have not joined again by then."""
-    held_bytes: int = 0
-    """What it counts for in the sum over all groups."""
 
 
 class Groups:
@@ -109,13 +54,40 @@ class Groups:
         """Return the groups with members."""
         return list(self._groups.values())
 
+    def is_used(self, group_id: str) -> bool:
+        """Return whether a group has members, or expects some."""
+        return group_id in self._groups
+
+    def drop_all(self) -> None:
+        """Forget all groups: other doors may coordinate them."""
+        for group_id in list(self._groups):
+            self.drop(group_id)
+
+    def drop(self, group_id: str) -> None:
+        """Forget a group: another door may coordinate it."""
+        group = self._groups.pop(group_id, None)
+        if group is not None:
+            self.held_bytes -= group.held_bytes
+            for one in group.members.values():
+                self._answer_waiting(one, KafkaError.NOT_COORDINATOR)
+
+    def extend(self, now_s: float) -> None:
+        """Give all members and rebalances their time anew, after the door could not hear them."""
+        for group in self._groups.values():
+            for one in group.members.values():
+                one.deadline_s = now_s + one.join.session_timeout_s
+            for name in group.expected:
+                group.expected[name] = now_s + SESSION_TIMEOUT_S_MIN
+            longest_s = max((one.join.rebalance_timeout_s for one in group.members.values()), default=0.0)
+            group.end_s = now_s + min(longest_s, REBALANCE_TIMEOUT_S_MAX)
+
     # Joining
 
     def join(self, group_id: str, join: Join, now_s: float, reply: Reply) -> None:
         """Let a member join, or join again."""
         error = self._join_error(group_id, join)
         if error:
-            reply(_join_failure(error, join.member_id))
+            reply(join_failure(error, join.member_id))
             return
         group = self._groups.setdefault(group_id, Group(group_id))
         if not join.member_id:
@@ -124,11 +96,11 @@ class Groups:
             if join.needs_id and join.instance_id is None:
                 group.expected[join.member_id] = now_s + join.session_timeout_s
                 self._recount(group)
-                reply(_join_failure(KafkaError.MEMBER_ID_REQUIRED, join.member_id))
+                reply(join_failure(KafkaError.MEMBER_ID_REQUIRED, join.member_id))
                 return
         elif join.member_id not in group.members and join.member_id not in group.expected:
             self._drop_unused(group)
-            reply(_join_failure(_stranger_error(group, join.instance_id), join.member_id))
+            reply(join_failure(stranger_error(group, join.instance_id), join.member_id))
             return
         self._take(group, join, now_s, reply)
         self._recount(group)
@@ -149,7 +121,7 @@ class Groups:
         if not join.protocol_type or not 0 < len(join.protocols) <= PROTOCOLS_MAX or too_long:
             return KafkaError.INCONSISTENT_GROUP_PROTOCOL
         known = None if group is None else group.members.get(join.member_id)
-        if self.held_bytes + _weigh(join) - (0 if known is None else _weigh(known.join)) > HELD_BYTES_MAX:
+        if self.held_bytes + weigh(join) - (0 if known is None else weigh(known.join)) > HELD_BYTES_MAX:
             return KafkaError.GROUP_MAX_SIZE_REACHED
         if group is None:
             return KafkaError.GROUP_MAX_SIZE_REACHED if len(self._groups) >= GROUPS_MAX else KafkaError.NONE
@@ -179,7 +151,7 @@ class Groups:
             group.state is GroupState.STABLE and join.member_id != group.leader
         )
         if known is not None and known.on_joined is not None:
-            known.on_joined(_join_failure(KafkaError.REBALANCE_IN_PROGRESS, join.member_id))
+            known.on_joined(join_failure(KafkaError.REBALANCE_IN_PROGRESS, join.member_id))
             known.on_joined = None
         if known is not None and is_same and is_settled:
             known.deadline_s = now_s + join.session_timeout_s
@@ -218,7 +190,7 @@ class Groups:
             return
         group.generation += 1
         group.state = GroupState.COMPLETING
-        group.protocol = _choose_protocol([one.join.protocols for one in group.members.values()])
+        group.protocol = choose_protocol([one.join.protocols for one in group.members.values()])
         if group.leader not in group.members:
             group.leader = next(iter(group.members))
         for name, one in group.members.items():
@@ -253,7 +225,7 @@ class Groups:
     def _error_of(self, group_id: str, member_id: str, generation: int, instance_id: str | None) -> int:
         group = self._groups.get(group_id)
         if group is None or member_id not in group.members:
-            return _stranger_error(group, instance_id)
+            return stranger_error(group, instance_id)
         return KafkaError.NONE if generation == group.generation else KafkaError.ILLEGAL_GENERATION
 
     def sync(
@@ -303,7 +275,7 @@ class Groups:
     def _answer_waiting(self, member: Member, error: int) -> None:
         on_joined, member.on_joined = member.on_joined, None
         if on_joined is not None:
-            on_joined(_join_failure(error, member.join.member_id))
+            on_joined(join_failure(error, member.join.member_id))
         self._answer_sync(member, error)
 
     def heartbeat(
@@ -377,31 +349,3 @@ class Groups:
     def _drop_unused(self, group: Group) -> None:
         if not group.members and not group.expected:
             self._groups.pop(group.group_id, None)
-
-
-def _weigh(join: Join) -> int:
-    return MEMBER_BYTES + sum(len(name) + len(metadata) for name, metadata in join.protocols)
-
-
-def _join_failure(error: int, member_id: str) -> Mapping[str, object]:
-    return {"error_code": error, "generation_id": -1, "protocol_name": "", "leader": "", "member_id": member_id}
-
-
-def _stranger_error(group: Group | None, instance_id: str | None) -> int:
-    """Return what one that is no member is told: a static one, whose place another process has taken, must not return.
-
-    Two processes with one instance id would otherwise drive each other out for ever.
-    """
-    members = () if group is None or instance_id is None else group.members.values()
-    is_taken = any(one.join.instance_id == instance_id for one in members)
-    return KafkaError.FENCED_INSTANCE_ID if is_taken else KafkaError.UNKNOWN_MEMBER_ID
-
-
-def _choose_protocol(offers: Sequence[Sequence[tuple[str, bytes]]]) -> str:
-    """Return the protocol that most members like best of those that all have."""
-    common = set.intersection(*({name for name, _ in one} for one in offers))
-    votes: dict[str, int] = {}
-    for one in offers:
-        best = next(name for name, _ in one if name in common)
-        votes[best] = votes.get(best, 0) + 1
-    return max(votes, key=lambda name: votes[name])

@@ -1,0 +1,313 @@
+"""The door among the doors of its cluster: its lease, the groups that it coordinates, and where the others are.
+
+The service `ordo:Topics` decides who coordinates a group, by leases in cluster time. A door takes its lease for over
+somewhat earlier, by its own clock, counted from when it asked: until then nobody else has its groups. A door that stood
+still for longer finds so before it answers anything for a group, and what it may have sent carries an old epoch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+from uuid import uuid4
+
+from ordo.gateway.kafka.caller import Caller, error_of_group, is_final
+from ordo.gateway.kafka.groups.groups import Groups
+from ordo.gateway.kafka.service.orders import OTHER_SERVICE, KafkaError, OrderAnswer, OrderKind, encode_order
+from ordo.gateway.kafka.sessions import ClusterSession, ClusterSessions
+from ordo.gateway.kafka.settings import KafkaSettings
+from ordo.runtime.errors import ClusterTimeoutError, DecodeError, OrdoError
+from ordo.runtime.reporting.logging import get_logger
+
+HELD_PART = 0.8
+"""A door takes its lease for over after this part of it: clocks of members and doors may differ by the rest."""
+RENEWALS = 3
+"""So often a lease is renewed in its time."""
+RETRY_S = 0.5
+READY_S = 5.0
+"""So long a request that needs the lease waits for it."""
+UNUSED_S = 120.0
+"""A group that nobody has asked for so long gets no coordinator kept for it."""
+LEAVE_S = 2.0
+SESSIONS_TRIED_MAX = 3
+OLD_SERVICE = "the cluster's service knows no doors: update its members first; until then there are no groups here"
+NO_NODE = -1
+FIRST_NODE = 0
+
+
+class Neighbour(NamedTuple):
+    """One door of the cluster, as the service has it."""
+
+    node_id: int
+    address: str
+    process: str
+    network: str
+    is_live: bool
+
+
+class Coordinator(NamedTuple):
+    """Who coordinates a group."""
+
+    error: int
+    """What a client is told that asks this door for something; NOT_COORDINATOR: it has to look for its door again."""
+    epoch: int = 0
+    """What this door shows with whatever it does for the group; 0 if another one coordinates it."""
+    node_id: int = NO_NODE
+
+
+class DoorLease:
+    """The lease of one door. Belongs to one event loop; `run` keeps it."""
+
+    def __init__(self, settings: KafkaSettings, sessions: ClusterSessions, groups: Groups) -> None:
+        self._settings = settings
+        self._sessions = sessions
+        self._groups = groups
+        self._loop = asyncio.get_running_loop()
+        self._own = sessions.take_own()
+        self._asked: ClusterSession = self._own
+        """The session that the cluster took an order of last."""
+        self._address = ""
+        self._process = uuid4().hex
+        self._had_lease = False
+        self._lease = 0
+        self._held_until_s = 0.0
+        self._epochs: dict[str, int] = {}
+        self._used_s: dict[str, float] = {}
+        self._claiming: dict[str, asyncio.Task[Coordinator]] = {}
+        self._neighbours: Sequence[Neighbour] = ()
+        self._changed = asyncio.Event()
+        self._woken = asyncio.Event()
+        self.node_id = FIRST_NODE
+        self.refusal = ""
+        """Why the door gets no lease."""
+
+    # What requests ask
+
+    @property
+    def is_held(self) -> bool:
+        """Return whether no other door can have a group of this one."""
+        return self._lease != 0 and self._loop.time() < self._held_until_s
+
+    def epoch_of(self, group: str) -> int:
+        """Return the epoch of a group that this door coordinates for sure; 0 for others."""
+        if not self.is_held:
+            return 0
+        epoch = self._epochs.get(group, 0)
+        if epoch:
+            self._used_s[group] = self._loop.time()
+        return epoch
+
+    async def claim(self, group: str) -> Coordinator:
+        """Return who coordinates a group; this door does if no other one does."""
+        if epoch := self.epoch_of(group):
+            return Coordinator(KafkaError.NONE, epoch, self.node_id)
+        task = self._claiming.get(group)
+        if task is None:
+            task = self._claiming[group] = asyncio.create_task(self._claim(group))
+            task.add_done_callback(lambda _: self._claiming.pop(group, None))
+        return await asyncio.shield(task)
+
+    async def _claim(self, group: str) -> Coordinator:
+        if not await self._await_held():
+            return Coordinator(KafkaError.NOT_COORDINATOR)
+        lease = self._lease
+        try:
+            answer = await self._session.order(encode_order(OrderKind.COORDINATE, lease=lease, group=group))
+        except OrdoError as error:
+            return Coordinator(error_of_group(error))
+        if answer.error:
+            away = answer.error == KafkaError.COORDINATOR_NOT_AVAILABLE  # in another network
+            return Coordinator(KafkaError.NOT_COORDINATOR if away else answer.error, node_id=answer.number)
+        if lease != self._lease or not self.is_held:  # it is over meanwhile
+            return Coordinator(KafkaError.NOT_COORDINATOR)
+        self._epochs[group], self._used_s[group] = answer.number, self._loop.time()
+        return Coordinator(KafkaError.NONE, answer.number, self.node_id)
+
+    def lose(self, group: str, epoch: int) -> None:
+        """Note that the cluster refused an epoch: nothing is held until it says what is."""
+        if self._epochs.get(group) == epoch:
+            del self._epochs[group], self._used_s[group]
+            self._groups.drop(group)
+            self._held_until_s = 0.0
+            self._woken.set()
+
+    async def _await_held(self) -> bool:
+        deadline_s = self._loop.time() + READY_S
+        while not self.is_held and not self.refusal:
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                return False
+        return self.is_held
+
+    async def brokers(self, caller: Caller) -> list[Mapping[str, object]]:
+        """Return the doors that are live, this one under the address by which the caller came. Raises OrdoError."""
+        if not self._had_lease and not await self._await_held() and not self.refusal:
+            raise ClusterTimeoutError("the cluster has not given this door a lease yet")
+        network = self._settings.network_name
+        others = [
+            _broker(one.node_id, one.address)
+            for one in self._neighbours
+            if one.is_live and one.network == network and one.node_id != self.node_id
+        ]
+        host, port = caller.door
+        return [{"node_id": self.node_id, "host": host, "port": port}, *others]
+
+    async def find(self, caller: Caller, group: str) -> Mapping[str, object]:
+        """Return a group's coordinator as FindCoordinator does: error, node, host and port."""
+        found = await self.claim(group)
+        if found.epoch:
+            host, port = caller.door
+            return {"error_code": KafkaError.NONE, "node_id": self.node_id, "host": host, "port": port}
+        if found.node_id != NO_NODE:
+            if not any(one.node_id == found.node_id for one in self._neighbours):
+                with suppress(OrdoError):
+                    await self._look()
+            other = next((one for one in self._neighbours if one.node_id == found.node_id), None)
+            if other is not None:
+                return {"error_code": KafkaError.NONE, **_broker(other.node_id, other.address)}
+        error = KafkaError.COORDINATOR_NOT_AVAILABLE if found.error == KafkaError.NOT_COORDINATOR else found.error
+        return {"error_code": error, "node_id": NO_NODE, "host": "", "port": -1}
+
+    async def coordinated_by_others(self) -> set[str]:
+        """Return the groups of other doors. Raises OrdoError."""
+        if self.refusal:
+            return set()
+        found = await self._session.query(OrderKind.COORDINATORS)
+        if not isinstance(found, dict):
+            raise DecodeError(OTHER_SERVICE)
+        return {group for group, node_id in found.items() if node_id != self.node_id}
+
+    # The lease
+
+    async def run(self, address: str) -> None:
+        """Keep the lease of a door that clients find at this address."""
+        self._address = address
+        while True:
+            begin_s = self._loop.time()
+            try:
+                await self._renew(begin_s)
+            except (OrdoError, OSError) as error:
+                is_old = isinstance(error, OrdoError) and is_final(error)
+                self._refuse(OLD_SERVICE if is_old else "", str(error))
+            every_s = self._settings.lease_s / RENEWALS if self.is_held else RETRY_S
+            self._woken.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(begin_s + every_s):
+                    await self._woken.wait()
+
+    async def _renew(self, begin_s: float) -> None:
+        """Renew the lease, or get another one. Raises OrdoError."""
+        if self._lease:
+            answer = await self._ask(OrderKind.RENEW, lease=self._lease, released=self._release(begin_s))
+            if answer.error:
+                self._end()
+                return
+        else:
+            if self._had_lease and await self._is_replaced():
+                self._refuse(f"another door is registered as {self._address}: give each an --advertise of its own")
+                return
+            answer = await self._ask(
+                OrderKind.REGISTER,
+                address=self._address,
+                process=self._process,
+                network=self._settings.network_name,
+                lease_ms=round(self._settings.lease_s * 1_000),
+            )
+            if answer.error:
+                self._refuse("the cluster remembers as many doors as it can, and all of them are live")
+                return
+            self._lease = answer.number
+        own = await self._look()
+        if own is not None and own.process == self._process:
+            self._hold(begin_s, own.node_id)
+
+    def _hold(self, begin_s: float, node_id: int) -> None:
+        if not self._had_lease or self.refusal:
+            get_logger().info("kafka.registered", address=self._address, node_id=node_id)
+        self._had_lease, self.refusal, self.node_id = True, "", node_id
+        self._held_until_s = begin_s + self._settings.lease_s * HELD_PART
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _end(self) -> None:
+        """Forget the lease, and everything that came with it."""
+        get_logger().warning("kafka.lease-ended", address=self._address, groups=len(self._epochs))
+        self._lease, self._held_until_s = 0, 0.0
+        self._epochs.clear()
+        self._used_s.clear()
+        self._groups.drop_all()
+
+    def _refuse(self, why: str, trouble: str = "") -> None:
+        """Note why the door gets no lease; an empty reason passes."""
+        if why and why != self.refusal:
+            get_logger().warning("kafka.not-registered", address=self._address, why=why, trouble=trouble[:200])
+            self._changed.set()
+            self._changed = asyncio.Event()
+        self.refusal = why or self.refusal
+
+    def _release(self, now_s: float) -> Sequence[tuple[str, int]]:
+        """Let go of groups that nobody uses, and return them with their epochs."""
+        unused = [
+            (group, epoch)
+            for group, epoch in self._epochs.items()
+            if now_s - self._used_s[group] > UNUSED_S and not self._groups.is_used(group)
+        ]
+        for group, _ in unused:
+            del self._epochs[group], self._used_s[group]
+        return unused
+
+    async def _is_replaced(self) -> bool:
+        own = await self._look()
+        return own is not None and own.is_live and own.process != self._process
+
+    async def _look(self) -> Neighbour | None:
+        """Ask where the doors are, and return this one. Raises OrdoError."""
+        found = await self._session.query(OrderKind.DOORS)
+        try:
+            self._neighbours = [Neighbour(*one) for one in found]
+        except TypeError:
+            raise DecodeError(OTHER_SERVICE) from None
+        return next((one for one in self._neighbours if one.address == self._address), None)
+
+    @property
+    def _session(self) -> ClusterSession:
+        """The session that took an order last, if it is still open for somebody."""
+        return self._asked if self._asked.users else self._own
+
+    async def _ask(self, kind: OrderKind, **fields: object) -> OrderAnswer:
+        """Have an order executed by the door's own session, or by that of a client. Raises OrdoError.
+
+        The door itself may have no right to send anything, where every client shows a token of its own.
+        """
+        known = [one for one in self._sessions.active() if one is not self._own]
+        known.insert(0 if self._own.credentials else len(known), self._own)
+        known.sort(key=lambda one: one is not self._asked)
+        timeout_s = self._settings.lease_s / (1 if self._had_lease else RENEWALS)
+        trouble: OrdoError | None = None
+        for one in known[:SESSIONS_TRIED_MAX]:
+            try:
+                answer = await one.order(encode_order(kind, **fields), timeout_s)
+            except OrdoError as error:
+                trouble = error
+                continue
+            self._asked = one
+            return answer
+        assert trouble is not None
+        raise trouble
+
+    async def end(self) -> None:
+        """Give the lease up, so that other doors have its groups at once. Idempotent."""
+        lease, self._lease = self._lease, 0
+        if lease:
+            with suppress(OrdoError, TimeoutError):
+                async with asyncio.timeout(LEAVE_S):
+                    await self._session.order(encode_order(OrderKind.LEAVE, lease=lease), LEAVE_S)
+
+
+def _broker(node_id: int, address: str) -> Mapping[str, object]:
+    host, _, port = address.rpartition(":")
+    return {"node_id": node_id, "host": host.strip("[]"), "port": int(port)}

@@ -1,0 +1,341 @@
+"""Two doors in front of one cluster, in virtual time: who coordinates a group, and what the other one answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+pytest.importorskip("kio", reason="needs the extra kafka")
+
+from kio.schema.join_group.v5.request import JoinGroupRequestProtocol
+from kio.schema.leave_group.v3.request import MemberIdentity
+from kio.schema.offset_commit.v7.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+
+from ordo import Topics
+from ordo.gateway.kafka.door_lease import OLD_SERVICE, UNUSED_S, DoorLease
+from ordo.gateway.kafka.server import RequestCalls
+from ordo.gateway.kafka.service.orders import KafkaError, OrderKind, encode_order
+from ordo.gateway.kafka.settings import KafkaSettings
+from ordo.gateway.kafka.topic_table import TopicTable
+from ordo.gateway.kafka.wire.messages import Api
+from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError, Reject
+from tests.gateway.kafka.batches import request_of, response_of
+from tests.gateway.kafka.memory import SETTINGS, MemoryDoor, MemorySession, framed, pass_time, run
+from tests.gateway.kafka.test_connection import METADATA, SECOND
+
+NOT = KafkaError.NOT_COORDINATOR
+AWAY = KafkaError.COORDINATOR_NOT_AVAILABLE
+MEMBER: dict[str, Any] = {"group_id": "g", "member_id": "", "group_instance_id": None}
+JOIN = request_of(
+    Api.JOIN_GROUP, 5, 1, session_timeout=30 * SECOND, rebalance_timeout=30 * SECOND, protocol_type="consumer",
+    protocols=(JoinGroupRequestProtocol(name="range", metadata=b"topics"),), **MEMBER,
+)  # fmt: skip
+
+
+def commit(number: int, group: str = "g") -> bytes:
+    offset = OffsetCommitRequestPartition(partition_index=0, committed_offset=number, committed_metadata="")
+    topics = (OffsetCommitRequestTopic(name="orders", partitions=(offset,)),)
+    return request_of(
+        Api.OFFSET_COMMIT, 7, 1, generation_id_or_member_epoch=-1, topics=topics, **{**MEMBER, "group_id": group}
+    )
+
+
+OFFSETS = request_of(Api.OFFSET_FETCH, 5, 1, group_id="g", topics=None)
+OF_MEMBERS = [
+    JOIN,
+    request_of(Api.SYNC_GROUP, 3, 1, generation_id=1, assignments=(), **MEMBER),
+    request_of(Api.HEARTBEAT, 3, 1, generation_id=1, **MEMBER),
+    request_of(Api.LEAVE_GROUP, 3, 1, group_id="g", members=(MemberIdentity(member_id="m", group_instance_id=None),)),
+    commit(1),
+    OFFSETS,
+    request_of(Api.DESCRIBE_GROUPS, 3, 1, groups=("g",), include_authorized_operations=False),
+    request_of(Api.DELETE_GROUPS, 1, 1, groups_names=("g",)),
+]
+
+
+def find(version: int, *groups: str) -> bytes:
+    if version >= 4:
+        return request_of(Api.FIND_COORDINATOR, version, 1, coordinator_keys=groups, key_type=0)
+    more = {"key_type": 0} if version else {}
+    return request_of(Api.FIND_COORDINATOR, version, 1, key=groups[0], **more)
+
+
+async def ask(door: MemoryDoor, request: bytes) -> Any:
+    (frame,) = (await door.serve(framed(request))).frames()
+    return response_of(request[1], request[3], frame)[1]
+
+
+def codes_of(found: Any) -> set[int]:
+    """Return the error codes of a response, those of what it consists of before its own."""
+    nested = [
+        one for name in type(found).__slots__ if isinstance(value := getattr(found, name), tuple) for one in value
+    ]
+    inner = {code for one in nested if hasattr(type(one), "__slots__") for code in codes_of(one)}
+    return inner or {found.error_code}
+
+
+class Pair:
+    """Two doors at work in front of one cluster."""
+
+    def __init__(self, *settings: KafkaSettings) -> None:
+        first, second = settings or (SETTINGS, SETTINGS)
+        self.first = MemoryDoor(first, address="first:9092")
+        self.second = MemoryDoor(second, beside=self.first, address="second:9092")
+
+    async def __aenter__(self) -> Pair:
+        self._work = [self.first.at_work(), self.second.at_work()]
+        for one in self._work:
+            await one.__aenter__()
+        await ask(self.first, METADATA)
+        await ask(self.second, METADATA)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for one in self._work:
+            await one.__aexit__(None, None, None)
+
+    async def stop_first(self) -> None:
+        """Have the first door do nothing more by itself, as if it stood still."""
+        await self._work.pop(0).__aexit__(None, None, None)
+        self.first.is_at_work = True  # it answers all the same
+
+    @property
+    def lease(self) -> DoorLease:
+        return self.first.calls.lease
+
+
+def with_pair(work: Any, *settings: KafkaSettings) -> Any:
+    async def begin() -> Any:
+        async with Pair(*settings) as pair:
+            return await work(pair)
+
+    found: Coroutine[Any, Any, Any] = begin()
+    return run(found)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_both_doors_name_the_one_that_was_asked_first(version: int) -> None:
+    async def work(pair: Pair) -> list[Any]:
+        found = [await ask(pair.first, find(version, "g")), await ask(pair.second, find(version, "g"))]
+        found.append(await ask(pair.second, find(version, "h")))
+        return found if version < 4 else [one.coordinators[0] for one in found]
+
+    at_first, at_second, other = with_pair(work)
+    assert (at_first.error_code, at_first.node_id, at_first.host) == (0, 0, "127.0.0.1"), "the address it came by"
+    assert (at_second.error_code, at_second.node_id, at_second.host, at_second.port) == (0, 0, "first", 9092)
+    assert (other.error_code, other.node_id) == (0, 1)
+
+
+def test_many_groups_are_asked_for_at_once() -> None:
+    async def work(pair: Pair) -> Any:
+        await ask(pair.second, find(2, "h"))
+        return await ask(pair.first, find(4, "g", "h", ""))
+
+    found = with_pair(work).coordinators
+    assert [(one.key, one.error_code, one.node_id) for one in found] == [
+        ("g", 0, 0), ("h", 0, 1), ("", KafkaError.INVALID_GROUP_ID, -1),
+    ]  # fmt: skip
+
+
+def test_each_door_leads_what_its_own_clients_read_and_names_the_other() -> None:
+    async def work(pair: Pair) -> list[Any]:
+        await pass_time(SETTINGS.lease_s)
+        return [await ask(one, METADATA) for one in (pair.first, pair.second)]
+
+    for node_id, one in enumerate(with_pair(work)):
+        assert {broker.node_id for broker in one.brokers} == {0, 1}
+        assert one.topics[0].partitions[0].leader_id == one.controller_id == node_id
+
+
+def test_a_door_that_is_gone_is_named_no_longer() -> None:
+    async def work(pair: Pair) -> Any:
+        await pair.stop_first()
+        await pass_time(2 * SETTINGS.lease_s)
+        return await ask(pair.second, METADATA)
+
+    assert [one.node_id for one in with_pair(work).brokers] == [1]
+
+
+@pytest.mark.parametrize("request_bytes", OF_MEMBERS)
+def test_a_door_answers_nothing_for_a_group_of_another_one(request_bytes: bytes) -> None:
+    async def work(pair: Pair) -> Any:
+        await ask(pair.first, find(2, "g"))
+        assert codes_of(await ask(pair.second, request_bytes)) == {NOT}
+        if request_bytes[1] != Api.OFFSET_FETCH:  # which has nothing to say yet
+            assert codes_of(await ask(pair.first, request_bytes)) != {NOT}
+
+    with_pair(work)
+
+
+def test_a_door_that_stood_still_for_longer_than_its_lease_answers_for_no_group_any_more() -> None:
+    async def work(pair: Pair) -> Any:
+        assert codes_of(await ask(pair.first, commit(5))) == {0}
+        await pair.stop_first()
+        await pass_time(SETTINGS.lease_s + 1)
+        assert codes_of(await ask(pair.second, commit(7))) == {0}
+        for one in OF_MEMBERS:
+            assert codes_of(await ask(pair.first, one)) == {NOT}
+        found = (await ask(pair.second, OFFSETS)).topics[0].partitions[0]
+        assert found.committed_offset == 7
+
+    with_pair(work)
+
+
+def test_the_cluster_refuses_what_a_door_commits_that_takes_its_lease_for_valid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work(pair: Pair) -> Any:
+        assert codes_of(await ask(pair.first, commit(5))) == {0}
+        await pair.stop_first()
+        await pass_time(SETTINGS.lease_s + 1)
+        assert codes_of(await ask(pair.second, commit(7))) == {0}
+        pair.lease._held_until_s = float("inf")
+        assert pair.lease.epoch_of("g") > 0, "it errs"
+        assert codes_of(await ask(pair.first, commit(6))) == {NOT}
+        assert pair.lease.epoch_of("g") == 0, "and has learnt"
+        found = (await ask(pair.second, OFFSETS)).topics[0].partitions[0]
+        assert found.committed_offset == 7
+
+    with_pair(work)
+
+
+def test_members_that_wait_are_told_to_look_for_another_door_when_theirs_has_lost_the_group() -> None:
+    async def work(pair: Pair) -> Any:
+        first_join = request_of(
+            Api.JOIN_GROUP, 2, 1, session_timeout=30 * SECOND, rebalance_timeout=30 * SECOND,
+            protocol_type="consumer", protocols=(JoinGroupRequestProtocol(name="range", metadata=b"topics"),),
+            group_id="g", member_id="",
+        )  # fmt: skip
+        joined = await ask(pair.first, first_join)
+        assert joined.error_code == 0
+        sync = request_of(
+            Api.SYNC_GROUP, 3, 1, generation_id=joined.generation_id, assignments=(),
+            group_id="g", member_id=joined.member_id, group_instance_id=None,
+        )  # fmt: skip
+        assert (await ask(pair.first, sync)).error_code == 0
+        waiting = asyncio.create_task(ask(pair.first, first_join))  # until the other one joins again
+        await pass_time(1)
+        assert not waiting.done()
+        encoded = encode_order(OrderKind.LEAVE, lease=pair.lease._lease)
+        await pair.first.session.order(encoded)
+        return (await waiting).error_code
+
+    assert with_pair(work) == NOT
+
+
+def test_a_group_that_nobody_uses_is_let_go() -> None:
+    async def work(pair: Pair) -> Any:
+        await ask(pair.first, find(2, "g"))
+        await pass_time(UNUSED_S + SETTINGS.lease_s)
+        return await ask(pair.second, find(2, "g"))
+
+    assert with_pair(work).node_id == 1
+
+
+def test_a_door_that_ends_gives_its_groups_up() -> None:
+    async def work(pair: Pair) -> Any:
+        await ask(pair.first, find(2, "g"))
+        await pair.stop_first()
+        await pair.lease.end()
+        return await ask(pair.second, find(2, "g"))
+
+    assert with_pair(work).node_id == 1
+
+
+def test_doors_of_different_networks_are_not_named_to_each_other_s_clients() -> None:
+    inside = KafkaSettings(endpoints=["127.0.0.1:9"], network="inside")
+
+    async def work(pair: Pair) -> Any:
+        await pass_time(SETTINGS.lease_s)
+        assert [one.node_id for one in (await ask(pair.first, METADATA)).brokers] == [0]
+        await ask(pair.first, find(2, "g"))
+        return await ask(pair.second, find(2, "g"))
+
+    assert with_pair(work, SETTINGS, inside).error_code == AWAY
+
+
+def test_two_doors_with_one_address_do_not_drive_each_other_out_for_ever() -> None:
+    async def work(pair: Pair) -> Any:
+        third = MemoryDoor(beside=pair.first, address="first:9092")
+        async with third.at_work():
+            assert (await ask(third, find(2, "g"))).error_code == 0
+            await pass_time(5 * SETTINGS.lease_s)
+            assert "another door is registered as first:9092" in pair.lease.refusal
+            assert (await ask(pair.first, find(2, "g"))).error_code == AWAY
+            assert (await ask(third, find(2, "g"))).error_code == 0
+        await pass_time(2 * SETTINGS.lease_s)
+        return await ask(pair.first, find(2, "g"))
+
+    assert with_pair(work).error_code == 0, "the other one is gone"
+
+
+def test_groups_of_all_doors_are_listed_once() -> None:
+    async def work(pair: Pair) -> Any:
+        assert codes_of(await ask(pair.first, commit(5))) == {0}
+        listing = request_of(Api.LIST_GROUPS, 2, 1)
+        return [[one.group_id for one in (await ask(door, listing)).groups] for door in (pair.first, pair.second)]
+
+    assert with_pair(work) == [["g"], []]
+
+
+class Older(Topics):
+    """The service of a release that knows no doors."""
+
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes | None:
+        if payload[13:14] in b"\x06\x07\x08\x09" and payload.startswith(b"\xf0ordo.topics"):
+            raise Reject("an order of a kind that this release does not know")
+        return super().on_session_message(session, timestamp, payload, header)
+
+
+def test_in_front_of_members_of_an_older_release_there_are_topics_and_no_groups() -> None:
+    async def work() -> Any:
+        door = MemoryDoor(service=Older)
+        async with door.at_work():
+            assert [one.node_id for one in (await ask(door, METADATA)).brokers] == [0]
+            assert (await ask(door, find(2, "g"))).error_code == AWAY
+            assert codes_of(await ask(door, commit(5))) == {NOT}
+            return door.calls.lease.refusal
+
+    assert run(work()) == OLD_SERVICE
+
+
+def test_a_client_s_session_keeps_the_lease_of_a_door_without_rights(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mute(MemorySession):
+        async def order(self, payload: bytes, timeout_s: float | None = None) -> Any:
+            raise ClusterTimeoutError("nobody has answered")
+
+    async def work() -> Any:
+        door = MemoryDoor()
+        own: Any = Mute()
+        monkeypatch.setattr(door.sessions, "take_own", lambda: own)
+        sessions: Any = door.sessions
+        memory: Any = door.session
+        door.calls = RequestCalls(SETTINGS, sessions, TopicTable(), memory)
+        async with door.at_work():
+            return await ask(door, find(2, "g"))
+
+    assert run(work()).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({"listen": "10.0.0.9:0"}, "10.0.0.9:9092"),
+        ({"listen": "[::1]:0"}, "[::1]:9092"),
+        ({"listen": "0.0.0.0:0", "advertise": "kafka.example:19092"}, "kafka.example:19092"),
+        ({"listen": "0.0.0.0:0"}, "127.0.0.1:9092"),
+    ],
+)
+def test_the_address_by_which_other_doors_name_one(change: dict[str, str], found: str) -> None:
+    assert KafkaSettings(endpoints=["127.0.0.1:9"], **change).registered_address(9092) == found  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"), [({"lease_s": 0.5}, "lease_s=0.5"), ({"network": "a b"}, "network=a b"), ({"lease_s": 61}, "60")]
+)
+def test_settings_of_doors_out_of_range_are_refused(change: dict[str, Any], why: str) -> None:
+    with pytest.raises((ConfigurationError, OrdoError), match=why):
+        KafkaSettings(endpoints=["127.0.0.1:9"], **change)

@@ -1,0 +1,309 @@
+"""Clients as they are, in one group over two doors: one door is killed, one stands still for longer than its lease."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import socket
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+import pytest
+
+pytest.importorskip("confluent_kafka", reason="needs confluent-kafka")
+pytest.importorskip("kafka", reason="needs kafka-python")
+pytest.importorskip("aiokafka", reason="needs aiokafka")
+pytest.importorskip("kio", reason="needs the extra kafka")
+
+import aiokafka
+import confluent_kafka
+import kafka
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor as AiokafkaRoundRobin
+from confluent_kafka.admin import AdminClient
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor as KafkaPythonRoundRobin
+
+from ordo.gateway.kafka.wire.messages import Api
+from tests.cluster.integration.agreement import await_that
+from tests.gateway.kafka.batches import request_of, response_of
+from tests.gateway.kafka.conftest import NUMBERS, KafkaProcess, StartDoor
+from tests.gateway.kafka.memory import framed
+from tests.gateway.kafka.test_clients import WAIT_S, Sent
+from tests.gateway.kafka.test_doors import commit, find
+from tests.patience import patient
+
+REFUSED = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""kafka-python leaves the socket of a connection that was refused to the collector (`connect` in kafka/net/inet.py)."""
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(240),
+    REFUSED,
+]
+LEASE_S = 3
+REFUSALS = (confluent_kafka.KafkaException, kafka.errors.KafkaError, aiokafka.errors.KafkaError)
+Place = tuple[str, int]
+
+
+class Member(Protocol):
+    """A consumer of a group."""
+
+    def poll(self) -> Sequence[Place]:
+        """Topics and offsets of what came."""
+        ...
+
+    def assigned(self) -> int: ...
+
+    def commit(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Confluent:
+    """librdkafka."""
+
+    def __init__(self, address: str, group: str, topics: Sequence[str]) -> None:
+        self._consumer = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": address, "group.id": group, "auto.offset.reset": "earliest", "log_level": 0,
+                "enable.auto.commit": False, "partition.assignment.strategy": "roundrobin",
+                "session.timeout.ms": 6_000, "heartbeat.interval.ms": 500, "reconnect.backoff.max.ms": 500,
+            }
+        )  # fmt: skip
+        self.has_coordinator = True
+        self._consumer.subscribe(list(topics))
+
+    def poll(self) -> Sequence[Place]:
+        found = [one for one in self._consumer.consume(100, 0.05) if one.error() is None]
+        return [(one.topic(), one.offset()) for one in found]
+
+    def assigned(self) -> int:
+        return len(self._consumer.assignment())
+
+    def commit(self) -> None:
+        self._consumer.commit(asynchronous=not self.has_coordinator)  # else it may wait for one without end
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class KafkaPython:
+    """kafka-python."""
+
+    def __init__(self, address: str, group: str, topics: Sequence[str]) -> None:
+        self._consumer = kafka.KafkaConsumer(
+            *topics, bootstrap_servers=address.split(","), group_id=group, auto_offset_reset="earliest",
+            enable_auto_commit=False, partition_assignment_strategy=[KafkaPythonRoundRobin],
+            session_timeout_ms=6_000, heartbeat_interval_ms=500, reconnect_backoff_max_ms=500,
+        )  # fmt: skip
+
+    def poll(self) -> Sequence[Place]:
+        found = self._consumer.poll(timeout_ms=50).values()
+        return [(one.topic, one.offset) for batch in found for one in batch]
+
+    def assigned(self) -> int:
+        return len(self._consumer.assignment())
+
+    def commit(self) -> None:
+        self._consumer.commit()
+
+    def close(self) -> None:
+        self._consumer.close(autocommit=False)
+
+
+class Aiokafka:
+    """aiokafka, whose loop runs while it is polled."""
+
+    def __init__(self, address: str, group: str, topics: Sequence[str]) -> None:
+        self._runner = asyncio.Runner()
+        self._runner.run(self._open(address, group, topics))
+
+    async def _open(self, address: str, group: str, topics: Sequence[str]) -> None:
+        self._consumer = aiokafka.AIOKafkaConsumer(
+            *topics, bootstrap_servers=address, group_id=group, auto_offset_reset="earliest",
+            enable_auto_commit=False, partition_assignment_strategy=[AiokafkaRoundRobin],
+            session_timeout_ms=6_000, heartbeat_interval_ms=500,
+        )  # fmt: skip
+        await self._consumer.start()
+
+    def poll(self) -> Sequence[Place]:
+        found = self._runner.run(self._consumer.getmany(timeout_ms=50)).values()
+        return [(one.topic, one.offset) for batch in found for one in batch]
+
+    def assigned(self) -> int:
+        return len(self._consumer.assignment())
+
+    def commit(self) -> None:
+        self._runner.run(self._consumer.commit())
+
+    def close(self) -> None:
+        self._runner.run(self._consumer.stop())
+        self._runner.close()
+
+
+@pytest.fixture
+def doors(start_door: StartDoor) -> Sequence[KafkaProcess]:
+    return [start_door("--lease", str(LEASE_S)) for _ in range(2)]
+
+
+@pytest.fixture
+def members(caplog: pytest.LogCaptureFixture) -> Iterator[list[Member]]:
+    """Members that are closed after the test. What kafka-python logs would keep its sockets beyond it."""
+    caplog.set_level(logging.CRITICAL + 1, "kafka")
+    found: list[Member] = []
+    yield found
+    while found:
+        found.pop().close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()  # see REFUSED
+
+
+def coordinator_of(group: str, doors: Sequence[KafkaProcess]) -> KafkaProcess:
+    admin = AdminClient({"bootstrap.servers": ",".join(one.address for one in doors), "log_level": 0})
+    (found,) = admin.describe_consumer_groups([group]).values()
+    port = found.result(patient(WAIT_S)).coordinator.port
+    return next(one for one in doors if one.address.endswith(f":{port}"))
+
+
+class GroupOfThree:
+    """A client of each kind in one group, for three topics, with what they have read and not committed."""
+
+    def __init__(self, doors: Sequence[KafkaProcess], members: list[Member], group: str) -> None:
+        self.topics = [f"{group}-{index}" for index in range(3)]
+        self.sent = Sent(",".join(one.address for one in doors), **{"reconnect.backoff.max.ms": 500})
+        self.send(1)
+        self.sent.await_all()
+        self.members = members
+        self.confluent = Confluent(doors[0].address, group, self.topics)
+        members.append(self.confluent)
+        members.append(KafkaPython(doors[1].address, group, self.topics))
+        members.append(Aiokafka(doors[1].address, group, self.topics))
+        self.found: list[Place] = []
+
+    def send(self, count: int) -> None:
+        for name in self.topics:
+            self.sent.send(name, [b"%d" % index for index in range(count)])
+
+    def places(self, begin: int, end: int) -> list[Place]:
+        return [(name, offset) for name in self.topics for offset in range(begin, end)]
+
+    def poll(self) -> list[int]:
+        """Have all read, and return how many topics each believes to have."""
+        for one in self.members:
+            self.found.extend(one.poll())
+        return [one.assigned() for one in self.members]
+
+    def await_shared(self) -> None:
+        await_that(lambda: self.poll() == [1, 1, 1], "each member to have a topic")
+
+    def await_read(self, wanted: Sequence[Place]) -> None:
+        await_that(lambda: bool(self.poll()) and set(wanted) <= set(self.found), f"{len(wanted)} records")
+
+    def commit(self) -> None:
+        for one in self.members:
+            one.commit()
+        self.found.clear()
+
+    def try_to_commit(self) -> None:
+        """Read and commit. A member that has not heard of the new coordinator keeps its old topics for a moment, as
+        `assigned` shows, and what it commits is refused.
+        """
+        self.poll()
+        for one in self.members:
+            with suppress(*REFUSALS):
+                one.commit()
+
+
+def test_one_group_over_two_doors_of_which_the_coordinator_is_killed(
+    doors: Sequence[KafkaProcess], members: list[Member], topic: str
+) -> None:
+    group = GroupOfThree(doors, members, topic)
+    group.await_shared()
+    group.await_read(group.places(1, 2))
+    group.commit()
+    group.send(50)
+    group.await_read(group.places(2, 52))
+    assert sorted(group.found) == group.places(2, 52), "each goes to one member"
+    group.commit()
+    group.send(20)
+    coordinator = coordinator_of(topic, doors)
+    coordinator.kill()
+    group.confluent.has_coordinator = False
+    group.send(20)
+    group.sent.await_all()
+    group.await_read(group.places(52, 92))
+    left = next(one for one in doors if one is not coordinator)
+    reader = confluent_kafka.Consumer({"bootstrap.servers": left.address, "group.id": topic, "log_level": 0})
+    places = [confluent_kafka.TopicPartition(name, 0) for name in group.topics]
+
+    def has_all() -> bool:
+        group.try_to_commit()
+        return [one.offset for one in reader.committed(places, timeout=patient(WAIT_S))] == [92] * 3
+
+    await_that(has_all, "all to be committed at the other door")
+    assert sorted(set(group.found)) == group.places(52, 92), "what was committed does not come again"
+    assert coordinator_of(topic, [left]) is left
+    group.await_shared()
+    reader.close()
+
+
+class Plain:
+    """A client of one door, which sends one request after the other, also to a door that stands still."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=patient(WAIT_S))
+
+    def send(self, request: bytes) -> None:
+        self._socket.sendall(framed(request))
+
+    def receive(self, request: bytes) -> Any:
+        head = self._socket.recv(4, socket.MSG_WAITALL)
+        frame = head + self._socket.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+        return response_of(request[1], request[3], frame)[1]
+
+    def ask(self, request: bytes) -> Any:
+        self.send(request)
+        return self.receive(request)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def test_a_door_that_stands_still_for_longer_than_its_lease_commits_nothing_any_more(
+    doors: Sequence[KafkaProcess],
+) -> None:
+    group = f"still-{next(NUMBERS)}"
+    sent = Sent(doors[0].address)
+    sent.send("orders", [b"x"] * 20)
+    sent.await_all()
+    clients = [Plain(one.address) for one in doors]
+
+    def codes(found: Any) -> int:
+        return int(found.topics[0].partitions[0].error_code)
+
+    try:
+        assert clients[0].ask(find(2, group)).error_code == 0
+        assert codes(clients[0].ask(commit(5, group))) == 0
+        doors[0].process.send_signal(signal.SIGSTOP)
+        clients[0].send(commit(3, group))  # it comes while the door stands still
+        await_that(lambda: codes(clients[1].ask(commit(9, group))) == 0, "the other door to take the group")
+        doors[0].process.send_signal(signal.SIGCONT)
+        assert codes(clients[0].receive(commit(3, group))) == 16
+        assert codes(clients[0].ask(commit(3, group))) == 16
+        first = doors[0].address.rpartition(":")[2]
+
+        def is_told() -> bool:
+            found = clients[0].ask(find(2, group))
+            return found.error_code == 0 and str(found.port) != first
+
+        await_that(is_told, "the door to know who has the group")
+        offsets = request_of(Api.OFFSET_FETCH, 5, 1, group_id=group, topics=None)
+        assert clients[1].ask(offsets).topics[0].partitions[0].committed_offset == 9
+    finally:
+        doors[0].process.send_signal(signal.SIGCONT)
+        for one in clients:
+            one.close()
