@@ -113,12 +113,17 @@ class Divergence(NamedTuple):
 def compare_with(findings: Findings, directory: str, storage: Storage, successor: Successor) -> Divergence:
     """Compare the log of a stopped folder, as `examine` has read it, with that of the cluster that goes on.
 
-    `directory`: the folder's archive. Raises ClusterError where the log is not one that the cluster goes on with, or
-    the cluster has let go of what would be compared.
+    `directory`: the folder's archive. Raises ClusterError where the folder's log is damaged, or not one that the
+    cluster goes on with, or the cluster has let go of what would be compared.
     """
     holding, recordings = findings.holding, Recordings(storage, directory)
     if findings.log is None:
         raise ClusterError("this folder has a snapshot alone, and no log: move it away, and begin with an empty one")
+    if holding.damage:  # nobody knows what is behind it, and how much
+        raise ClusterError(
+            f"this folder's log is damaged behind position={holding.end_position} ({holding.damage}): nothing was "
+            "changed. Keep the folder, and take that of another member, or begin with an empty one"
+        )
     _check_identity(holding.origin, successor)
     position = _find_common_end(findings, recordings, successor)
     if successor.origin.position < position:

@@ -9,6 +9,7 @@ from unittest import mock
 
 import pytest
 
+from ordo.archive.archive import Archive
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.backup.folder import CLUSTER, read_json, write_json
 from ordo.cli import EXIT_FAILED, EXIT_USAGE, run
@@ -21,10 +22,12 @@ from ordo.cluster.wire.log_identity import Origin
 from ordo.cluster.wire.log_index.entries import FILE_NAME as INDEX_NAME
 from ordo.runtime.errors import ClusterError, StorageError
 from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.clock import SystemClock
 from ordo.salvage.holdings import Recordings, examine
 from ordo.standby.divergence import compare_with
 from ordo.standby.folder import PROMOTION, STATUS, SWITCH, is_promoted, is_standby, prepare
 from ordo.standby.rejoin import REJOIN
+from ordo.standby.surplus import keep_surplus
 
 pytest.importorskip("ordo.pipeline.decoding.synthetic", reason="the pipeline is not compiled for this Python")
 from ordo.pipeline.generate import LogShape, generate_log
@@ -34,6 +37,7 @@ OLD, NEW = Origin(b"o" * 16, 0), b"n" * 16
 ENDPOINT = "10.0.0.9:20000"
 COMMON = 30
 """So many records of the folder are in the new cluster's log."""
+TERM = 64 << 10
 
 
 class NewCluster:
@@ -64,10 +68,13 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def former(path: Path) -> NodeSettings:
     """Its folder, with 50 messages in two terms, all of which it knew to be committed."""
-    config = load_config(path)
+    return make_folder(load_config(path), LogShape(messages=50, terms=2))
+
+
+def make_folder(config: NodeSettings, shape: LogShape) -> NodeSettings:
     for made in (config.archive_dir, config.cluster_dir):
         made.mkdir(parents=True)
-    log = generate_log(str(config.archive_dir), LogShape(messages=50, terms=2))
+    log = generate_log(str(config.archive_dir), shape)
     storage = FileStorage(open_lmdb)
     storage.open_metadata(str(config.cluster_dir / "state.mdb")).close()
     with open_stopped(config) as store:
@@ -87,8 +94,9 @@ def records_of(config: NodeSettings) -> list[tuple[int, bytes]]:
     return [(one.position, one.payload) for one in reader.messages()]
 
 
-def goes_on(config: NodeSettings) -> NewCluster:
-    common = records_of(config)[:COMMON]
+def goes_on(config: NodeSettings, count: int = COMMON) -> NewCluster:
+    """A cluster that has the first records of a folder."""
+    common = records_of(config)[:count]
     end = common[-1][0]
     return NewCluster([*common, (end + 96, b"another record")], Origin(NEW, end + 32))
 
@@ -107,6 +115,15 @@ def rejoin(
         return status, shown.out, shown.err
 
     return give
+
+
+def damage(file: Path, offset: int) -> None:
+    """Flip one byte of a file."""
+    with file.open("r+b") as content:
+        content.seek(offset)
+        flipped = content.read(1)[0] ^ 0xFF
+        content.seek(offset)
+        content.write(bytes([flipped]))
 
 
 def drop_count(rejoin: Callable[..., tuple[int, str, str]]) -> str:
@@ -168,8 +185,50 @@ def test_what_an_earlier_life_as_a_standby_left_is_gone(
     assert json.loads(kept.read_text())[PROMOTION] == {"number": 4711}
 
 
+@pytest.mark.parametrize("terms_before", [0, 1, 2, 5])
+def test_what_is_kept_can_be_read_wherever_it_begins_in_a_segment(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], terms_before: int
+) -> None:
+    """A segment has several terms, and a recording's first one begins at the term of its start."""
+    former = make_folder(load_config(path), LogShape(messages=3000, term_length=TERM, segment_length=4 * TERM))
+    own = records_of(former)
+    count = sum(1 for position, _ in own if position <= TERM * terms_before + 8000)
+    found = compare_with(examine(former), str(former.archive_dir), FileStorage(open_lmdb), goes_on(former, count))
+    log = examine(former).log
+    assert log is not None and found.record_count == len(own) - count and found.end_position > 8 * TERM
+    kept = keep_surplus(FileStorage(open_lmdb), str(tmp_path), str(former.archive_dir), log, found)
+
+    def read_again() -> list[tuple[int, bytes]]:
+        reader = Recordings(FileStorage(open_lmdb), kept).reader(0)
+        return [(one.position, one.payload) for one in reader.messages()]
+
+    assert read_again() == own[count:]
+    Archive(kept, storage=FileStorage(open_lmdb), clock=SystemClock()).close()
+    assert read_again() == own[count:], "none of its files is one of before its beginning"
+    assert run(["log", kept]) == 0
+    shown = [int(line.split()[0]) for line in capsys.readouterr().out.splitlines()]
+    assert shown == [position for position, _ in own[count:]]
+
+
+def test_a_copy_that_is_not_what_the_log_has_is_neither_kept_nor_taken(
+    former: NodeSettings, rejoin: Callable[..., tuple[int, str, str]]
+) -> None:
+    before = records_of(former)
+    with mock.patch("ordo.standby.surplus._copy_term"):  # it writes nothing
+        status, _, errors = rejoin()
+    assert status == EXIT_FAILED and "is not read back as it was written" in errors
+    count = drop_count(rejoin)
+    (file,) = former.node.data_dir.glob("surplus-*/archive/*.rec")
+    damage(file, before[-1][0] - 40)
+    status, _, errors = rejoin("--drop", count)
+    assert status == EXIT_FAILED and "has something else than this folder's log: move it away" in errors
+    assert records_of(former) == before and not is_standby(former)
+    file.parent.parent.rename(former.node.data_dir / "away")
+    assert rejoin("--drop", count)[0] == 0
+
+
 STEPS = (
-    "ordo.standby.surplus._copy",
+    "ordo.standby.surplus._copy_term",
     "ordo.standby.rejoin.keep_surplus",
     "ordo.standby.rejoin._keep_evidence",
     "ordo.standby.rejoin._cut_off",
@@ -227,6 +286,29 @@ def refused(former: NodeSettings, cluster: NewCluster) -> str:
         compare_with(examine(former), str(former.archive_dir), FileStorage(open_lmdb), cluster)
     assert "\n" not in error.value.message
     return error.value.message
+
+
+@pytest.mark.parametrize("index", [COMMON // 2, COMMON + 5])
+def test_a_damaged_log_is_not_cut_at_its_damage(
+    former: NodeSettings, rejoin: Callable[..., tuple[int, str, str]], index: int
+) -> None:
+    """Nobody can say what is behind the damage, and so what would be dropped."""
+    own = records_of(former)
+    (file,) = former.archive_dir.glob("*.rec")
+    damage(file, own[index][0] - 40)
+    content = file.read_bytes()
+    for words in ((), ("--drop", str(max(index - COMMON, 0)))):
+        status, _, errors = rejoin(*words)
+        assert status == EXIT_FAILED and f"is damaged behind position={own[index - 1][0]} (" in errors
+        assert "Keep the folder, and take that of another member" in errors and errors.count("\n") == 1
+    assert file.read_bytes() == content and not is_standby(former)
+
+
+def test_a_log_that_lacks_what_was_committed_is_not_compared(former: NodeSettings) -> None:
+    note = CommitNote(FileStorage(open_lmdb), str(former.cluster_dir))
+    note.put(records_of(former)[-1][0] + 64)
+    note.close()
+    assert "lacks a part of what it knew to be committed" in refused(former, goes_on(former))
 
 
 def test_a_cluster_that_does_not_descend_from_the_folders_is_refused(former: NodeSettings) -> None:
