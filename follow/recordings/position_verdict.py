@@ -56,6 +56,9 @@ class PositionVerdict:
     `note` takes a source's answers, `work` runs once per duty cycle, `check` raises what is final.
     """
 
+    is_beyond = False
+    """The verdict is that the nodes' recordings end before the position: they may get there later."""
+
     def __init__(
         self,
         client: TransportClient,
@@ -123,7 +126,7 @@ class PositionVerdict:
         if source.end_position >= position:
             self._votes.clear()
         elif self._votes.note(source.address, source.end_position, source.is_leader, now_ns):
-            end = self._votes.end
+            end, self.is_beyond = self._votes.end, True
             self._error = ArchiveError(
                 f"position={position} is beyond the end of {self._what}, which is position={end}: begin there or below",
                 code=ErrorCode.INVALID_POSITION,

@@ -122,6 +122,11 @@ class RecordingFollower:
         self._verdict.check()
 
     @property
+    def is_beyond(self) -> bool:
+        """Whether `check_allowed` raises since the nodes' recordings end before `position`; they may get there."""
+        return self._verdict.is_beyond
+
+    @property
     def source(self) -> LogSource | None:
         """The node that is read, for a caller that records its replay instead of polling."""
         return self._source

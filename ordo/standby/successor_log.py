@@ -39,6 +39,7 @@ class SuccessorLog(Closing):
         self._transport = ClientTransport.embedded("rejoin", clients_max=2, encryption=encryption)
         self._cluster = KnownCluster()
         self._follower: LogFollower | None = None
+        self._lag = ""
         try:
             self.members = self._ask(addresses, credentials).members
             """The members that the cluster names."""
@@ -84,33 +85,52 @@ class SuccessorLog(Closing):
             return ClusterError(
                 "the cluster does not say whose log it has: it, or the level of its log, is of a release without that"
             )
-        return ClusterTimeoutError(f"no member sends its log: {follower.problem or 'none answers'}")
+        return ClusterTimeoutError(f"no member sends its log: {self._lag or follower.problem or 'none answers'}")
 
     def messages(self, position: int) -> Iterator[tuple[int, bytes]]:
-        """Yield where each committed record behind a position ends, and the record, as far as there are any now."""
-        follower, found = self._follow(position), list[tuple[int, bytes]]()
+        """Yield where each committed record behind a position ends, and the record, as far as there are any now.
+
+        Raises ClusterTimeoutError where no member that answers has come to where the cluster begins.
+        """
+        found = list[tuple[int, bytes]]()
+        follower, self._lag = self._follow(position), ""
         heard_ns = self._transport.drive()
-        while True:
-            try:
-                self._drive(follower)
-            except ArchiveError as error:
-                if error.code == ErrorCode.INVALID_POSITION:
-                    return  # its log ends before, or has no record that begins there
-                raise
-            if follower.oldest_position is not None:
-                raise ClusterError(
-                    f"the cluster has deleted its log up to position={follower.oldest_position} meanwhile: give the "
-                    "same command again"
-                )
+        while self._goes_on(follower, position):
+            if follower.is_beyond:
+                follower = self._follow(position)  # they may get there
             if follower.poll_records(lambda at, record: found.append((at, record)), FRAGMENTS_PER_POLL):
                 yield from found
                 found.clear()
                 heard_ns = self._transport.clock.now()
-            end_position = -1 if follower.source is None else follower.source.end_position
-            if 0 <= end_position <= (follower.position or 0):
-                return
-            if self._transport.clock.now() - heard_ns >= self._timeout_ns:
+            elif self._transport.clock.now() - heard_ns >= self._timeout_ns:
                 raise self._describe_silence(follower)
+
+    def _goes_on(self, follower: LogFollower, position: int) -> bool:
+        """Run one duty cycle; return whether more may come.
+
+        A member that lags behind the place where the cluster begins does not say where its log ends: it is left.
+        """
+        begin = self.origin.position
+        try:
+            self._drive(follower)
+        except ArchiveError as error:
+            if error.code != ErrorCode.INVALID_POSITION:
+                raise
+            self._lag = error.message
+            return follower.is_beyond and position < begin  # else no record begins there, or none yet
+        if follower.oldest_position is not None:
+            raise ClusterError(
+                f"the cluster has deleted its log up to position={follower.oldest_position} meanwhile: give the "
+                "same command again"
+            )
+        source = follower.source
+        if source is None or not 0 <= source.end_position <= (follower.position or 0):
+            return True
+        if source.end_position >= begin:
+            return False
+        self._lag = f"{source.address} has it up to position={source.end_position}, and the cluster begins at {begin}"
+        follower.leave_source(self._lag)
+        return True
 
     def _follow(self, position: int | None) -> LogFollower:
         if self._follower is not None:
