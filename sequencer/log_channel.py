@@ -50,6 +50,13 @@ class TermStart(NamedTuple):
     base_position: int
 
 
+class CatchupRequests(NamedTuple):
+    """How often in a row a member has asked for a replay from one position, although one is on its way."""
+
+    position: int
+    count: int
+
+
 class RecordedLog:
     """The end of a recorded log, of either the leader or a follower."""
 
@@ -81,7 +88,7 @@ class LeaderLog(RecordedLog):
         self._client = client
         self._on_failure = on_failure
         self._replays: dict[int, Replay] = {}
-        self._requests: dict[int, int] = {}
+        self._requests: dict[int, CatchupRequests] = {}
         self._base_position = base_position
         self.publication = self._publish(bound, parameters, recording_id, base_position)
         self._destinations: list[str] = []
@@ -157,14 +164,19 @@ class LeaderLog(RecordedLog):
     def needs_replay(self, member_id: int, position: int) -> bool:
         """Return whether a member that asks for a replay from `position` has none on its way.
 
-        A member that keeps asking did not receive the replay: its subscription came too late.
+        A member that keeps asking from one position does not receive the replay: its subscription came too late. One
+        whose position grows receives it.
         """
         replay = self._replays.get(member_id)
         if replay is None or not replay.is_active:
             return True
+        asked = self._requests[member_id]
+        if asked.position != position:
+            asked = CatchupRequests(position, 0)
         if replay.position > position:
-            self._requests[member_id] += 1
-        return self._requests[member_id] > CATCHUP_REQUESTS_MAX
+            asked = CatchupRequests(position, asked.count + 1)
+        self._requests[member_id] = asked
+        return asked.count > CATCHUP_REQUESTS_MAX
 
     def start_replay(self, member: Member, position: int, catchup_endpoint: str) -> None:
         """Replay the recording from `position` to a member, following the live end; replace an earlier replay."""
@@ -177,7 +189,7 @@ class LeaderLog(RecordedLog):
             session_id=self.publication.session_id,
             on_end=self._on_replay_end,
         )
-        self._requests[member.id] = 0
+        self._requests[member.id] = CatchupRequests(position, 0)
 
     def _on_replay_end(self, replay: Replay, error: Exception | None) -> None:
         """End the replay of a member that went away; the member asks again when it returns."""

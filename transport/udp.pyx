@@ -467,6 +467,26 @@ cdef class UdpChannel(DatagramChannel):
             control = CMSG_NXTHDR(message, control)
 
 
+def _ask_for_buffer(sock, size, option, force):
+    """Ask for a buffer of a socket, as far as this process may: the channel tells what it got."""
+    if size <= 0:
+        return
+    sock.setsockopt(socket.SOL_SOCKET, option, size)
+    if sock.getsockopt(socket.SOL_SOCKET, option) < 2 * size:
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, force, size)
+        except PermissionError:
+            pass
+
+
+def granted_receive_buffer_bytes(size_bytes):
+    """Return how large a receive buffer a socket of this process gets that asks for so much."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        _ask_for_buffer(sock, size_bytes, socket.SO_RCVBUF, _SO_RCVBUFFORCE)
+        # Linux reports twice what was asked for, its bookkeeping included
+        return sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
+
+
 cdef class UdpNetwork(DatagramNetwork):
 
     def __cinit__(self):
@@ -596,15 +616,8 @@ cdef class UdpNetwork(DatagramNetwork):
     def _set_up(self, sock, family, connect, group, interface, ttl, reuse, rcvbuf, sndbuf):
         if reuse:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        for size, option, force in ((rcvbuf, socket.SO_RCVBUF, _SO_RCVBUFFORCE),
-                                    (sndbuf, socket.SO_SNDBUF, _SO_SNDBUFFORCE)):
-            if size > 0:
-                sock.setsockopt(socket.SOL_SOCKET, option, size)
-                if sock.getsockopt(socket.SOL_SOCKET, option) < 2 * size:
-                    try:
-                        sock.setsockopt(socket.SOL_SOCKET, force, size)
-                    except PermissionError:
-                        pass                        # the channel tells what it got: receive_buffer_bytes
+        _ask_for_buffer(sock, rcvbuf, socket.SO_RCVBUF, _SO_RCVBUFFORCE)
+        _ask_for_buffer(sock, sndbuf, socket.SO_SNDBUF, _SO_SNDBUFFORCE)
         if self.coalescing:
             sock.setsockopt(IPPROTO_UDP_LEVEL, UDP_GRO, 1)
         if family == socket.AF_INET6:

@@ -56,7 +56,7 @@ from ordo.runtime.errors import (
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.reporting.logging import tell
 from ordo.runtime.version import VERSION
-from ordo.transport.client.client_transport import ClientTransport
+from ordo.transport.client.client_transport import RECEIVER_WINDOW_BYTES, ClientTransport
 from ordo.transport.streams.image import Image
 
 if TYPE_CHECKING:
@@ -202,7 +202,8 @@ class ClusterClient(ClientCalls, QueryCalls, Closing):
         self._current.publications = IngressPublications(client, *ingress)
         self._queries = ClientQueries(self._current, client, *ingress, to_ns(settings.query_retry_interval_s))
         egress = egress_channel_of(settings), settings.egress_stream_id
-        self._egress_subscription = self._transport.ports.subscribe(*egress)
+        window_bytes = min(settings.egress_term_length_bytes // 2, RECEIVER_WINDOW_BYTES)
+        self._egress_subscription = self._transport.ports.subscribe(*egress, window_bytes)
         self._loop.set_egress(self._egress_subscription)
         self._has_begun = True
         self._opener = SessionOpener(

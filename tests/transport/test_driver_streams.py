@@ -254,6 +254,33 @@ def test_hundreds_of_streams_rest_and_wake(world: World) -> None:
     assert len(collector.subscription.images) == count
 
 
+def test_a_small_stream_has_its_turn_beside_a_large_one_while_the_buffer_is_full(world: World) -> None:
+    a, b = (world.node(host) for host in (A, B))
+    collector = Collector(b.client.add_subscription(CHANNEL, 10))
+    large, small = (a.client.add_exclusive_publication(CHANNEL, 10) for _ in range(2))
+    world.until(lambda: large.available_window > 0 and small.available_window > 0)
+    (sender,) = [channel for channel in a.host.channels if channel.connected_to is not None]
+    for number in range(60):  # longer and longer, so that each is an item of its own
+        assert large.offer(bytes([number]) * (900 + number)) > 0
+    assert small.offer(b"small") > 0
+
+    def turn() -> bool:
+        sender.items_room = 1
+        world.cycle()
+        collector.poll(1000)
+        return b"small" in collector.messages
+
+    world.until(turn)
+    assert len(collector.messages) < 20
+    sender.items_room = -1
+
+    def has_all_come() -> bool:
+        collector.poll(1000)
+        return len(collector.messages) == 61
+
+    world.until(has_all_come)
+
+
 @pytest.mark.parametrize("count", [2, 64, 70, 140])
 @pytest.mark.parametrize("items_room", [-1, 0, 1, 40])
 def test_streams_that_leave_one_socket_together_lose_nothing(world: World, count: int, items_room: int) -> None:

@@ -52,18 +52,20 @@ class ClientTransport:
         driver: MediaDriver | None = None,
         descriptor: int | None = None,
         random: RandomSource | None = None,
+        socket_buffer_bytes: int = 0,
     ) -> None:
         """Take over a client.
 
         `driver` runs on this thread and ends with `close`; without one, the driver is another process.
 
-        `descriptor` becomes readable when there is something to receive; None when nothing can say so.
+        `descriptor` becomes readable when there is something to receive; None when nothing can say so. The driver's
+        sockets have room for `socket_buffer_bytes`; 0: nobody knows.
         """
         self.client = client
         self.clock = clock
         self.descriptor = descriptor
         self.random = random or RandomSource()
-        self.ports = SharedPorts(client)
+        self.ports = SharedPorts(client, socket_buffer_bytes)
         self.use = Use(client.name or "transport")
         """Entered by every call of whatever runs on this transport; ForkedError and TransportError come from it."""
         self._driver = driver
@@ -108,7 +110,7 @@ class ClientTransport:
         """
         from ordo.transport.driver.channels.settings import MediaDriverSettings
         from ordo.transport.driver.media_driver import MediaDriver
-        from ordo.transport.udp import UdpNetwork
+        from ordo.transport.udp import UdpNetwork, granted_receive_buffer_bytes
 
         clock = clock or SystemClock()
         memory = FileMemoryProvider()
@@ -145,7 +147,8 @@ class ClientTransport:
             driver.on_close()
             folder.close()
             raise
-        transport = cls(client, clock, driver, network.fileno())
+        buffer_bytes = granted_receive_buffer_bytes(SOCKET_BUFFER_BYTES)
+        transport = cls(client, clock, driver, network.fileno(), socket_buffer_bytes=buffer_bytes)
         transport._folder = folder
         return transport
 

@@ -7,6 +7,7 @@ from unittest import mock
 from ordo.cluster.module.log.log_keeper import CATCHUP_RETRY_INTERVAL_NS, LogKeeper
 from ordo.consensus.state.commands import JoinLog
 from ordo.consensus.state.messages import CatchupPosition, Message
+from ordo.sequencer.log_channel import CatchupRequests, LeaderLog
 
 
 def test_the_copy_of_a_standby_is_bounded_anew_with_every_look_at_the_disk() -> None:
@@ -58,3 +59,17 @@ def test_a_replay_that_ended_before_the_live_log_came_is_asked_for_again() -> No
         log.try_go_live.return_value = True
         advance(2 * CATCHUP_RETRY_INTERVAL_NS)
         assert len(sent) == 1
+
+
+def test_only_a_member_whose_position_stands_still_gets_another_replay() -> None:
+    """One that receives its replay asks as often while the live log is on its way, and is always behind that."""
+    replay = mock.Mock(is_active=True, position=10_000)
+    log = mock.Mock(_replays={1: replay}, _requests={1: CatchupRequests(0, 0)})
+
+    def asks(*positions: int) -> list[bool]:
+        return [LeaderLog.needs_replay(log, 1, position) for position in positions]
+
+    assert asks(*range(96, 960, 96)) == [False] * 9
+    assert asks(960, 960, 960) == [False, False, True]
+    replay.is_active = False
+    assert asks(5000) == [True]

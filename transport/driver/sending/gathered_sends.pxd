@@ -21,8 +21,10 @@ cdef class GatheredSends:
     cdef void* _endpoints[GATHERED_MAX]        # SendEndpoint: those with something to send
     cdef int _count
     cdef int _endpoint_count
+    cdef int64_t _unsent_bytes
     cdef bint has_room(self) noexcept nogil
     cdef void add(self, SentStream stream, const SendItem* item, int64_t position_after,
                   const SocketAddress* to) noexcept nogil
-    cdef int64_t flush(self, int64_t now_ns) noexcept nogil    # bytes that could not be sent
-    cdef int64_t _flush_endpoint(self, SendEndpoint endpoint, int64_t now_ns) noexcept nogil
+    cdef void flush(self, int64_t now_ns) noexcept nogil
+    cdef void flush_endpoint(self, SendEndpoint endpoint, int64_t now_ns) noexcept nogil
+    cdef int64_t take_unsent(self) noexcept nogil              # bytes that could not be sent

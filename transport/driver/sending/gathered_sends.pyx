@@ -35,20 +35,26 @@ cdef class GatheredSends:
         stream.endpoint.gathered_count += 1
         self._count += 1
 
-    cdef int64_t flush(self, int64_t now_ns) noexcept nogil:
-        """Send what was gathered; return how many bytes a full socket buffer left to the next turn."""
+    cdef void flush(self, int64_t now_ns) noexcept nogil:
+        """Send what was gathered."""
         cdef int i
-        cdef int64_t unsent = 0
         for i in range(self._endpoint_count):
-            unsent += self._flush_endpoint(<SendEndpoint> self._endpoints[i], now_ns)
+            self.flush_endpoint(<SendEndpoint> self._endpoints[i], now_ns)
         self._count = self._endpoint_count = 0
-        return unsent
 
-    cdef int64_t _flush_endpoint(self, SendEndpoint endpoint, int64_t now_ns) noexcept nogil:
+    cdef int64_t take_unsent(self) noexcept nogil:
+        """Return how many bytes full socket buffers have left to the next turn, and count from 0 again."""
+        cdef int64_t unsent_bytes = self._unsent_bytes
+        self._unsent_bytes = 0
+        return unsent_bytes
+
+    cdef void flush_endpoint(self, SendEndpoint endpoint, int64_t now_ns) noexcept nogil:
+        """Send what was gathered for one socket; what is sent there next comes behind it."""
         cdef SendItem items[GATHERED_MAX]
         cdef GatheredSend* gathered
         cdef int i, sent, at = endpoint.gathered_first, count = endpoint.gathered_count
-        cdef int64_t unsent = 0
+        if count == 0:
+            return
         endpoint.gathered_count = 0
         for i in range(count):
             items[i] = self._sends[at].item
@@ -61,6 +67,6 @@ cdef class GatheredSends:
                 (<SentStream> gathered.stream).advance(gathered.position_after, gathered.item.length_bytes, now_ns)
             else:
                 count_event(self._system, COUNTER_SHORT_SENDS, 1)
-                unsent += gathered.item.length_bytes
+                self._unsent_bytes += gathered.item.length_bytes
+                (<SentStream> gathered.stream).on_idle(now_ns)
             at = gathered.next
-        return unsent

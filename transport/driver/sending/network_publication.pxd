@@ -105,7 +105,6 @@ cdef class NetworkPublication(SentStream):
     cdef void _unbind_setups(self) noexcept nogil
     cdef void _send_heartbeat(self, int64_t now_ns) noexcept nogil
     cdef int64_t _heartbeat_interval_ns(self, int64_t now_ns) noexcept nogil
-    cdef void _on_idle(self, int64_t now_ns) noexcept nogil
     cdef void _expire_receivers(self, int64_t now_ns) noexcept nogil
     cdef void _heard(self, int64_t receiver_id, int64_t now_ns) noexcept nogil
     cdef bint _forget(self, int64_t receiver_id) noexcept nogil

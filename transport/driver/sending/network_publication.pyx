@@ -114,7 +114,7 @@ cdef class NetworkPublication(SentStream):
             self._send_setup(now_ns)
         sent = self._send_data(now_ns, gathered)
         if sent == 0:
-            self._on_idle(now_ns)
+            self.on_idle(now_ns)
         if self.resends_active > 0:
             self._run_resends(now_ns)
         return sent
@@ -167,6 +167,8 @@ cdef class NetworkPublication(SentStream):
         if count == 1 and self.endpoint.sends_to_one and gathered.has_room():
             gathered.add(self, items, after[0], &self.response_address if self.is_response else NULL)
             return items[0].length_bytes
+        if self.endpoint.gathered_count > 0:                 # when the buffer is full, whose turn it is comes first
+            gathered.flush_endpoint(self.endpoint, now_ns)
         whole = self.endpoint.transmit(items, count, &self.response_address)
         if whole < count:
             count_event(self.system, COUNTER_SHORT_SENDS, 1)
@@ -255,7 +257,7 @@ cdef class NetworkPublication(SentStream):
             return QUIET_HEARTBEAT_INTERVAL_NS
         return HEARTBEAT_INTERVAL_NS
 
-    cdef void _on_idle(self, int64_t now_ns) noexcept nogil:
+    cdef void on_idle(self, int64_t now_ns) noexcept nogil:
         """Do what is due when nothing was sent: heartbeats, silent receivers, and the limit of flow control."""
         cdef int64_t limit, producer, spy
         cdef int i

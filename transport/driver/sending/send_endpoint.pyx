@@ -207,9 +207,17 @@ cdef class SendEndpoint:
         return self.transmit_all(items, count)
 
     cdef int transmit_all(self, SendItem* items, int count) noexcept nogil:
-        """Send items, each to where it says; return how many, from the first: only a full socket buffer holds one up."""
-        cdef int sent = self._send(items, count)
-        return sent if sent > 0 else 0 if sent == 0 or sent == -EAGAIN else count
+        """Send items, each to where it says; return how many, from the first: only a full socket buffer holds one up.
+
+        A destination that cannot be reached loses its own item, and no other's.
+        """
+        cdef int sent, done = 0
+        while done < count:
+            sent = self._send(items + done, count - done)
+            if sent == 0 or sent == -EAGAIN:
+                break
+            done += sent if sent > 0 else 1
+        return done
 
     cdef int transmit(self, SendItem* items, int count, const SocketAddress* to) noexcept nogil:
         """Send items to every destination, or to the only one of a response; return how many of them, from the first,

@@ -187,7 +187,7 @@ cdef class Sender:
         for i in range(busy):
             (<NetworkPublication> pointer_at(self.publications, at)).is_quiet = False
             if not self._gathered.has_room():
-                sent -= <int> self._gathered.flush(now_ns)
+                self._gathered.flush(now_ns)
             bytes_sent = (<NetworkPublication> pointer_at(self.publications, at)).send(now_ns, self._gathered)
             if bytes_sent > 0:
                 (<NetworkPublication> pointer_at(self.publications, at)).active_ns = now_ns
@@ -206,7 +206,8 @@ cdef class Sender:
             if bytes_sent > 0:
                 self.publications.wake(<NetworkPublication> pointer_at(self.publications, self.send_cursor), now_ns)
                 sent += bytes_sent
-        return sent - <int> self._gathered.flush(now_ns)
+        self._gathered.flush(now_ns)
+        return sent - <int> self._gathered.take_unsent()
 
     cdef int conduct(self, int64_t now_ns) noexcept nogil:
         """Update limits and clean logs, of the busy publications and of a slice of the quiet ones; return how many

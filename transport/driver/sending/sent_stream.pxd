@@ -36,3 +36,4 @@ cdef class SentStream(Worked):
     cdef int _collect(self, int64_t position, int64_t limit, int64_t max_length, SendItem* items, int64_t* after,
                       int capacity) noexcept nogil
     cdef void advance(self, int64_t position, int length_bytes, int64_t now_ns) noexcept nogil
+    cdef void on_idle(self, int64_t now_ns) noexcept nogil     # when a turn has sent nothing of it

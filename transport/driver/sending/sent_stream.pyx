@@ -97,3 +97,6 @@ cdef class SentStream(Worked):
         self.sender_position = position
         ordo_store_release_i64(self.sender_position_cell, position)
         count_event(self.system, COUNTER_BYTES_SENT, length_bytes)
+
+    cdef void on_idle(self, int64_t now_ns) noexcept nogil:
+        pass
