@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ordo.cluster.module.sessions.sessions import OpenSessions
 from ordo.cluster.module.state.clock_watch import ClockWatch
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.runtime.native.cluster_time import TimeUnit
@@ -20,16 +19,6 @@ def one_leader_stamps_in_another_unit(patch: Patch) -> None:
 
     original: Any = ClockWatch.__init__
     patch(ClockWatch, "__init__", __init__)
-
-
-def sessions_time_out_by_the_number_of_milliseconds(patch: Patch) -> None:
-    """A session timeout of 10,000 ms is one of 10,000 units."""
-
-    def __init__(self: OpenSessions, client: Any, table: Any, session_timeout: int, *parts: Any) -> None:
-        original(self, client, table, session_timeout // 1_000, *parts)
-
-    original: Any = OpenSessions.__init__
-    patch(OpenSessions, "__init__", __init__)
 
 
 def snapshots_forget_the_unit_of_time(patch: Patch) -> None:
