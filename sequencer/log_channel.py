@@ -54,7 +54,7 @@ class CatchupRequests(NamedTuple):
     """How often in a row a member has asked for a replay from one position, although one is on its way."""
 
     position: int
-    count: int
+    times: int
 
 
 class RecordedLog:
@@ -174,9 +174,9 @@ class LeaderLog(RecordedLog):
         if asked.position != position:
             asked = CatchupRequests(position, 0)
         if replay.position > position:
-            asked = CatchupRequests(position, asked.count + 1)
+            asked = CatchupRequests(position, asked.times + 1)
         self._requests[member_id] = asked
-        return asked.count > CATCHUP_REQUESTS_MAX
+        return asked.times > CATCHUP_REQUESTS_MAX
 
     def start_replay(self, member: Member, position: int, catchup_endpoint: str) -> None:
         """Replay the recording from `position` to a member, following the live end; replace an earlier replay."""
