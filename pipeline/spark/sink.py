@@ -22,14 +22,16 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import BinaryType, StructType
 
 from ordo.cluster.client.settings import OUTSTANDING_REQUESTS_LIMIT, ClientSettings
+from ordo.pipeline.decoding.envelope import PARTITIONS_MAX
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.spark.addresses import address_towards
-from ordo.pipeline.spark.writer import Part, Sent, SequencedWriter, WriterSettings
+from ordo.pipeline.spark.writer import Part, Sent, SequencedWriter, WriterSettings, check_partitions
 from ordo.runtime.security.credentials import credentials_from_file
 
 OPTIONS = {
     "endpoints": "ingress endpoints of the members, id=host:port with commas",
     "writer": "name of this write; the same name is written once",
+    "partitions": "how many partitions the frame has: a retry that lacks some of an earlier try is refused at once",
     "window": "messages on the way at most, default 256",
     "timeout": "seconds without any answer after which a task fails, default 60",
     "egress": "channel for answers; default: the address of each executor by which it reaches the members, a free port",
@@ -55,6 +57,8 @@ class WriteSettings:
     token_file: str = ""
     key_file: str = ""
     trusted_file: str = ""
+    partitions: int | None = None
+    """How many partitions the frame has, where that is said: Spark tells it to no Python sink."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str], schema: StructType, overwrite: bool) -> WriteSettings:
@@ -87,6 +91,7 @@ class WriteSettings:
             values.get("tokenfile", ""),
             values.get("keyfile", ""),
             values.get("trustedfile", ""),
+            _partitions(values),
         )
 
     def client_settings(self) -> ClientSettings:
@@ -99,6 +104,17 @@ class WriteSettings:
             key_file=self.key_file,
             trusted_file=self.trusted_file,
         )
+
+
+def _partitions(values: Mapping[str, str]) -> int | None:
+    text = values.get("partitions")
+    if text is None:
+        return None
+    if not text.isdecimal() or not 1 <= int(text) <= PARTITIONS_MAX:
+        raise PipelineError(
+            f"option partitions={text!r} of a write must be the number of the frame's partitions, 1 to {PARTITIONS_MAX}"
+        )
+    return int(text)
 
 
 @dataclass
@@ -114,11 +130,29 @@ def write_partition(options: WriteSettings, batches: Iterator[pa.RecordBatch]) -
 
     context = TaskContext.get()
     partition = context.partitionId() if context is not None else 0
+    if options.partitions is not None and partition >= options.partitions:
+        raise PipelineError(
+            f"write {options.writer!r}: the frame has a partition {partition}, from 0 on, and option partitions says "
+            f"{options.partitions}; give frame.rdd.getNumPartitions()"
+        )
     batch = int((context.getLocalProperty(BATCH_PROPERTY) if context is not None else None) or 0)
     part = Part(options.writer, options.attempt, partition, batch)
     with ClusterClient(options.endpoints, settings=options.client_settings()) as client:
         writer = SequencedWriter(client, part, WriterSettings(options.window, options.timeout_s))
         return Written(writer.write(payloads_of(batches, partition)))
+
+
+def check_retry(options: WriteSettings) -> None:
+    """Refuse a write that lacks partitions of an earlier try, where it is said how many it has.
+
+    Raises WriteRefusedError, TimeoutError.
+    """
+    from ordo.cluster.client.session import ClusterClient
+
+    if options.partitions is not None:
+        settings = WriterSettings(options.window, options.timeout_s)
+        with ClusterClient(options.endpoints, settings=options.client_settings()) as client:
+            check_partitions(client, options.writer, options.attempt, options.partitions, settings)
 
 
 def payloads_of(batches: Iterator[pa.RecordBatch], partition: int) -> Iterator[bytes]:
@@ -158,9 +192,10 @@ def local_egress(endpoints: Mapping[int, str]) -> str:
 
 
 class ClusterWriter(DataSourceArrowWriter):
-    """Writes a data frame to a cluster as one batch."""
+    """Writes a data frame to a cluster as one batch. Raises WriteRefusedError before any task where it can be told."""
 
     def __init__(self, options: WriteSettings) -> None:
+        check_retry(options)
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -174,6 +209,8 @@ class ClusterStreamWriter(DataSourceStreamArrowWriter):
     """Streaming writes; a batch that is tried again is recognised by its number."""
 
     def __init__(self, options: WriteSettings) -> None:
+        if options.partitions is not None:
+            raise PipelineError("option partitions is for a frame: a stream's batches have each its own; leave it out")
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -29,6 +29,7 @@ from ordo.pipeline.decoding.envelope import (
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.runtime.errors import ClusterTimeoutError, RejectedError
 
+_REMEDY = "Write the same rows in the same partitions again, or give what is another write another name (option writer)"
 ASK_AGAIN_S_MIN, ASK_AGAIN_S_MAX = 0.01, 1.0
 """While a partition waits for the others, it asks after so long, each time after twice as long as before."""
 
@@ -141,7 +142,8 @@ class SequencedWriter:
             if self._now_s() > deadline_s:
                 raise self._refusal(
                     f"{waiting} other partitions have messages of an earlier try that this one did not confirm in "
-                    f"{self._settings.timeout_s:g} s; were there other partitions then, or more tasks at a time?"
+                    f"{self._settings.timeout_s:g} s; were there other partitions then, or more tasks at a time? With "
+                    f"option partitions, how many the frame has, missing ones are found at once"
                 )
             self._channel.park(pause_s)
             pause_s = min(2 * pause_s, ASK_AGAIN_S_MAX)
@@ -160,9 +162,12 @@ class SequencedWriter:
             raise self._refusal("another try of this write has begun meanwhile")
 
     def _ask(self, kind: int, sequence: int = 0, body: bytes = b"") -> _State:
-        """Raise WriteRefusedError where the state ends this attempt."""
+        return self._checked(self._submit(kind, sequence, body))
+
+    def _checked(self, pending: PendingRequest) -> _State:
+        """Return the state that is answered. Raises WriteRefusedError where it ends this attempt."""
         try:
-            state, refusal = self._state(self._answer(self._submit(kind, sequence, body))), ""
+            state, refusal = self._state(self._answer(pending)), ""
         except RejectedError as refused:  # by the service, to which the filter would not have shown it
             state, refusal = None, f" (it refused: {refused})"
         if state is None:
@@ -203,7 +208,28 @@ class SequencedWriter:
 
     def _refusal(self, why: str) -> WriteRefusedError:
         part = self._part
-        return WriteRefusedError(
-            f"write {part.name!r}, partition {part.partition}: {why}. Write the same rows in the same partitions "
-            f"again, or give what is another write another name (option writer)"
+        return WriteRefusedError(f"write {part.name!r}, partition {part.partition}: {why}. {_REMEDY}")
+
+
+def check_partitions(
+    channel: Channel, name: str, attempt: int, count: int, settings: WriterSettings | None = None
+) -> None:
+    """Raise WriteRefusedError where an earlier try wrote in partitions that an attempt with `count` does not have.
+
+    To be called before any task of the attempt begins. A first try costs one question, a later one `count` more.
+    """
+    settings = settings or WriterSettings()
+    asking = [SequencedWriter(channel, Part(name, attempt, partition), settings) for partition in range(count)]
+    earlier = asking[0]._ask(ASK).waiting
+    if not earlier:
+        return
+    own = 0
+    for begin in range(0, count, settings.window):
+        asked = [(one, one._submit(ASK, 0, b"")) for one in asking[begin : begin + settings.window]]
+        own += sum(one._checked(pending).last > 0 for one, pending in asked)
+    # Partitions never lose what was written, and `own` is the later look, so the difference lies beyond `count`.
+    if own < earlier:
+        raise WriteRefusedError(
+            f"write {name!r}: an earlier try wrote in {earlier} partitions, and only {own} of them are among the "
+            f"{count} of this one. {_REMEDY}"
         )

@@ -5,16 +5,25 @@ from __future__ import annotations
 import logging
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, LongType, StructType
 
 from ordo.deploy.launcher import LocalCluster
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.generate import RecordingBuilder, session_message
-from ordo.pipeline.spark.sink import WriteSettings, local_egress, payloads_of, tell_refusals, write_partition
+from ordo.pipeline.spark.sink import (
+    ClusterStreamWriter,
+    WriteSettings,
+    local_egress,
+    payloads_of,
+    tell_refusals,
+    write_partition,
+)
 from ordo.runtime.security.tokens import new_token
 from tests.attacks.test_authentication import token_table
 from tests.clusters import ready_cluster
@@ -38,12 +47,24 @@ class Answering(Orders):
         ({}, "needs endpoints"),
         ({"endpoints": "0=h:1"}, "needs a writer"),
         ({"endpoints": "h:1", "writer": "w"}, "needs endpoints"),
+        ({"endpoints": "0=h:1", "writer": "w", "partitions": "0"}, "option partitions='0' of a write must be"),
         ({"endpoints": "0=h:1", "writer": "w", "color": "red"}, "unknown option 'color'"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, str], words: str) -> None:
     with pytest.raises(PipelineError, match=words):
         WriteSettings.parse(options, StructType().add("payload", BinaryType()), False)
+
+
+def test_more_partitions_than_said_and_those_of_a_stream_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"endpoints": "0=h:1", "writer": "w", "partitions": "2"}
+    options = WriteSettings.parse(given, StructType().add("payload", BinaryType()), False)
+    context = SimpleNamespace(partitionId=lambda: 2, getLocalProperty=lambda name: None)
+    monkeypatch.setattr(TaskContext, "get", lambda: context)
+    with pytest.raises(PipelineError, match="has a partition 2, from 0 on, and option partitions says 2"):
+        write_partition(options, iter(()))
+    with pytest.raises(PipelineError, match="option partitions is for a frame"):
+        ClusterStreamWriter(options)
 
 
 def test_only_payloads_are_taken() -> None:
@@ -115,7 +136,11 @@ def test_a_frame_and_a_stream_into_a_node_and_back(spark: SparkSession, tmp_path
         endpoints = ",".join(f"{member}={endpoint}" for member, endpoint in cluster.ingress_endpoints.items())
         numbers = spark.range(0, 600, 1, 2).selectExpr("unhex(lpad(hex(id), 16, '0')) as payload")
         for _ in range(2):
-            numbers.write.format("ordo").mode("append").options(endpoints=endpoints, writer="frame").save()
+            frame = numbers.write.format("ordo").mode("append").options(endpoints=endpoints, writer="frame")
+            frame.option("partitions", numbers.rdd.getNumPartitions()).save()
+        frame = numbers.coalesce(1).write.format("ordo").mode("append").options(endpoints=endpoints, writer="frame")
+        with pytest.raises(Exception, match="wrote in 2 partitions, and only 1 of them are among the 1 of this one"):
+            frame.option("partitions", 1).save()
         for _ in range(2):
             stream = spark.readStream.format("ordo").option("startingPosition", "earliest").option("columns", "payload")
             target = stream.option("maxRecordsPerTrigger", 70).load(source).writeStream.format("ordo")

@@ -27,7 +27,7 @@ from ordo.pipeline.decoding.envelope import (
     write_id,
 )
 from ordo.pipeline.decoding.errors import PipelineError
-from ordo.pipeline.spark.writer import Part, Sent, SequencedWriter, WriteRefusedError, WriterSettings
+from ordo.pipeline.spark.writer import Part, Sent, SequencedWriter, WriteRefusedError, WriterSettings, check_partitions
 from ordo.runtime.errors import ClusterTimeoutError, RejectedError
 
 Rows = list[bytes]
@@ -167,6 +167,27 @@ def test_fewer_partitions_than_before_write_nothing() -> None:
     with pytest.raises(WriteRefusedError, match="1 other partitions have messages of an earlier try"):
         service.write(numbered(20), attempt=2)
     assert service.applied == numbered(20)
+
+
+@pytest.mark.parametrize("window", [1, 2, 256])
+def test_fewer_partitions_are_found_before_any_task_begins(window: int) -> None:
+    """Here the third and the fourth partition wrote nothing, and the fifth did."""
+    service = Service()
+    for partition in (0, 1, 4):
+        service.write(numbered(10, 10 * partition), partition=partition)
+    before = service.filter.dump()
+
+    def check(name: str, count: int) -> None:
+        check_partitions(Task(service), name, 2, count, WriterSettings(window))
+
+    for count, own in ((4, 2), (1, 1)):
+        words = f"write 'w': an earlier try wrote in 3 partitions, and only {own} of them are among the {count} of this"
+        with pytest.raises(WriteRefusedError, match=words):
+            check("w", count)
+    for count in (5, 9):
+        check("w", count)
+    check("another", 1)
+    assert service.filter.dump() == before, "questions change nothing"
 
 
 def test_an_earlier_try_that_still_sends_is_not_heard() -> None:
