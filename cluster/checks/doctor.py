@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import socket
@@ -21,6 +20,7 @@ from ordo.cluster.settings.config import NodeSettings
 from ordo.cluster.wire.members import ENDPOINT_NAMES, Member
 from ordo.runtime.errors import ConfigurationError, TransportError
 from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.kernel_clock import read_clock_quality
 from ordo.runtime.open_files import file_count
 from ordo.transport.resolver import resolve
 from ordo.transport.secure.settings import Encryption
@@ -29,8 +29,6 @@ MEBIBYTE = 1024 * 1024
 SYNC_COUNT = 20
 SYNC_SLOW_MS = 10.0
 ALIVE_MS = 2_000
-TIME_ERROR = 5
-TIMEX_BYTES = 512
 CLOCKS_APART_MS = 100
 """More than clocks that are kept in step over a network differ by."""
 PROC_NET = Path("/proc/sys/net/core")
@@ -180,15 +178,24 @@ def _ports(config: NodeSettings) -> Iterator[Finding]:
             yield Finding("ports", Verdict.OK, f"{name} {endpoint} is free")
 
 
-def _clock(_config: NodeSettings) -> Iterator[Finding]:
-    """Check the kernel's word on whether something (chrony, NTP) keeps its clock."""
-    timex = ctypes.create_string_buffer(TIMEX_BYTES)
-    state = ctypes.CDLL(None, use_errno=True).adjtimex(timex)
-    if 0 <= state != TIME_ERROR:
-        yield Finding("clock", Verdict.OK, "the kernel says that it is synchronised")
-    else:
-        text = "the kernel does not say that it is synchronised; timestamps of the log are the leader's clock"
+def _clock(config: NodeSettings) -> Iterator[Finding]:
+    """Check the kernel's word on whether something (chrony, NTP, PTP) keeps its clock, and how well."""
+    told, limit_ns = read_clock_quality(), config.metrics.clock_error_ns_max
+    if told is None:
+        text = "the kernel does not say whether it is synchronized: this container or system forbids adjtimex(2)"
+        yield Finding("clock", Verdict.WARN, text, "ask on the machine below: `chronyc tracking` or `timedatectl`")
+        return
+    if not told.is_synchronized:
+        text = "the kernel does not say that it is synchronized; timestamps of the log are the leader's clock"
         yield Finding("clock", Verdict.WARN, text, "run chrony or systemd-timesyncd, here or on the machine below")
+        return
+    text = (
+        f"the kernel says that it is synchronized: off by at most {_ms(told.error_bound_ns)}, estimated "
+        f"{_ms(told.error_estimate_ns)}, {_ms(told.offset_ns)} still to correct; clock_error_max is {_ms(limit_ns)}"
+    )
+    is_near = told.error_bound_ns <= limit_ns
+    remedy = "" if is_near else "see why the time daemon is silent (`chronyc tracking`), or raise clock_error_max"
+    yield Finding("clock", Verdict.OK if is_near else Verdict.WARN, text, remedy)
 
 
 def _members(config: NodeSettings, reach_s: float) -> Iterator[Finding]:
@@ -283,3 +290,7 @@ def _is_running(config: NodeSettings) -> bool:
 
 def _mib(length_bytes: int) -> str:
     return f"{length_bytes / MEBIBYTE:,.0f} MiB"
+
+
+def _ms(duration_ns: int) -> str:
+    return f"{duration_ns / 1e6:,.3f} ms"

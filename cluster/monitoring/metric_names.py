@@ -189,6 +189,21 @@ OWN_METRICS = {
     "memory_free": _gauge("shared_memory_free_bytes", "Room on the file system of aeron_dir"),
     "disk_mark": _gauge("disk_free_mark_bytes", "With less room than this the node is not ready (disk_free_min)"),
     "clock": _gauge("clock_seconds", "The machine's clock when it was asked, to be compared with Prometheus's own"),
+    "clock_synchronized": _gauge(
+        "clock_synchronized", "1 while the kernel takes its clock for synchronized, 0 while not; -1: unknown"
+    ),
+    "clock_offset": _gauge(
+        "clock_offset_seconds", "By how much the kernel is still correcting its clock; NaN: unknown", NANOSECONDS
+    ),
+    "clock_error_estimate": _gauge(
+        "clock_error_estimate_seconds", "Error of the clock as its time source estimates it; NaN: unknown", NANOSECONDS
+    ),
+    "clock_error_bound": _gauge(
+        "clock_error_bound_seconds", "Error that the clock has at most, says the kernel; NaN: unknown", NANOSECONDS
+    ),
+    "clock_error_limit": _gauge(
+        "clock_error_limit_seconds", "With a greater bound than this the alert fires (clock_error_max)", NANOSECONDS
+    ),
     "info": _gauge("build_info", "Always 1; what runs, as labels"),
 }
 """What is made of several counters, or of none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator
 
@@ -33,6 +34,7 @@ from ordo.cluster.monitoring.observation import (
 )
 from ordo.cluster.wire.counters.counter_types import CounterType, ModuleState, NodeRole
 from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.kernel_clock import read_clock_quality
 from ordo.runtime.version import VERSION
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -63,11 +65,21 @@ class NodeCollector(Collector):
         yield self._one(OWN_METRICS["memory_free"], free_bytes(self._subject.aeron_dir))
         yield self._one(OWN_METRICS["disk_mark"], self._subject.disk_free_bytes_min)
         yield self._one(OWN_METRICS["clock"], now_ms / 1000)
+        yield from self._of_clock()
         yield self._info()
         if is_up:
             yield from self._of_node(found)
             yield from self._of_driver(found)
             yield from self._of_stages(found)
+
+    def _of_clock(self) -> Iterator[Family]:
+        """Ask the kernel, which tells whether the node is up or not."""
+        told = read_clock_quality()
+        yield self._one(OWN_METRICS["clock_synchronized"], -1 if told is None else told.is_synchronized)
+        yield self._one(OWN_METRICS["clock_offset"], math.nan if told is None else told.offset_ns)
+        yield self._one(OWN_METRICS["clock_error_estimate"], math.nan if told is None else told.error_estimate_ns)
+        yield self._one(OWN_METRICS["clock_error_bound"], math.nan if told is None else told.error_bound_ns)
+        yield self._one(OWN_METRICS["clock_error_limit"], self._subject.clock_error_ns_max)
 
     def _of_node(self, found: Observation) -> Iterator[Family]:
         values = found.values

@@ -136,12 +136,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--aeron-dir", type=Path, required=True)
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--disk-free-min", type=int, required=True, help="bytes")
+    parser.add_argument("--clock-error-max", type=int, required=True, help="nanoseconds")
     options = parser.parse_args(arguments)
     drop_what_cannot_be_written()
     if not die_with_parent(options.parent_pid, signal.SIGKILL):
         return 1
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ^C in a terminal is for the node, which ends this process
-    subject = Subject(options.member_id, options.cluster_id, options.aeron_dir, options.data_dir, options.disk_free_min)
+    subject = Subject(
+        options.member_id,
+        options.cluster_id,
+        options.aeron_dir,
+        options.data_dir,
+        options.disk_free_min,
+        options.clock_error_max,
+    )
     if options.trace_endpoint:
         from ordo.cluster.monitoring.trace_export import TraceExport
 

@@ -35,6 +35,8 @@ class Subject:
     data_dir: Path
     disk_free_bytes_min: int = 0
     """With less room below `data_dir` the node is not ready."""
+    clock_error_ns_max: int = 1_000_000_000
+    """With a greater bound on the error of the machine's clock an alert fires."""
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,7 @@ class MetricsProcess:
             "aeron-dir": config.aeron_dir.absolute(),
             "data-dir": config.node.data_dir.absolute(),
             "disk-free-min": config.metrics.disk_free_bytes_min,
+            "clock-error-max": config.metrics.clock_error_ns_max,
         }
         command = [sys.executable, "-P", "-m", "ordo.cluster.monitoring.metrics_main"]
         command += [f"--{name}={value}" for name, value in options.items()]

@@ -247,6 +247,11 @@ class MetricsSection(Settings):
         alias="disk_free_min",
         description="With less room on the disk of data_dir the node is not ready.",
     )
+    clock_error_ns_max: Annotated[DurationNs, duration_within("1us", "16s")] = Field(
+        default=1_000_000_000,
+        alias="clock_error_max",
+        description="With a greater bound on the error of the machine's clock an alert fires, and `ordo doctor` warns.",
+    )
 
 
 class TracingSection(Settings):

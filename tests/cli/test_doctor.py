@@ -13,6 +13,7 @@ from ordo.cluster.checks import doctor
 from ordo.cluster.checks.doctor import Verdict, examine
 from ordo.cluster.settings.config import load_config
 from ordo.deploy.launcher import find_ports
+from ordo.runtime.native.kernel_clock import ClockQuality
 
 CONFIG = """
 [node]
@@ -80,6 +81,25 @@ def test_small_buffers_few_files_and_a_slow_disk_are_warned_of(
     assert verdicts(config, "disk")[1] is Verdict.WARN
     config.write_text(config.read_text().replace("member_id = 0", 'member_id = 0\nsync = "none"'))
     assert verdicts(config, "disk")[1] is Verdict.OK, "nothing waits for it"
+
+
+@pytest.mark.parametrize(
+    ("told", "verdict", "text"),
+    [
+        (None, Verdict.WARN, "forbids adjtimex"),
+        (ClockQuality(False, 0, 16_000_000_000, 16_000_000_000), Verdict.WARN, "does not say that it is synchronized"),
+        (ClockQuality(True, -2_500, 20_000, 1_500_001), Verdict.WARN, "clock_error_max is 1.500 ms"),
+        (ClockQuality(True, -2_500, 20_000, 1_500_000), Verdict.OK, "off by at most 1.500 ms, estimated 0.020 ms"),
+    ],
+)
+def test_a_clock_that_nothing_keeps_or_not_well_is_warned_of(
+    config: Path, monkeypatch: pytest.MonkeyPatch, told: ClockQuality | None, verdict: Verdict, text: str
+) -> None:
+    config.write_text(config.read_text() + '[metrics]\nclock_error_max = "1500us"\n')
+    monkeypatch.setattr(doctor, "read_clock_quality", lambda: told)
+    (finding,) = [one for one in examine(load_config(config)) if one.subject == "clock"]
+    assert finding.verdict is verdict and text in finding.text
+    assert bool(finding.remedy) == (verdict is Verdict.WARN)
 
 
 def test_a_folder_that_cannot_be_written_fails(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

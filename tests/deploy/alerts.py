@@ -33,10 +33,21 @@ FAULTS: dict[str, tuple[set[str], list[tuple[str, str, str]]]] = {
     "OrdoDamaged": (set(), [("ordo_damage_left", 'member="2"', "1x90")]),
     "OrdoElections": (set(), [("ordo_elections_total", 'member="2"', "0+1x90")]),
     "OrdoClock": (set(), [("ordo_clock_seconds", 'member="2"', "5+10x90")]),
+    "OrdoClockUnsynchronized": (set(), [("ordo_clock_synchronized", 'member="2"', "0x90")]),
+    "OrdoClockUncertain": (set(), [("ordo_clock_error_bound_seconds", 'member="2"', "2x90")]),
     "OrdoRefused": (set(), [("ordo_refused_total", 'member="2",reason="setup_rate"', "0+5x90")]),
     "OrdoStandbyBehind": (set(), [("ordo_standby_lag_seconds", 'member="9"', "90x90")]),
 }
 """By alert: which others fire with it, and the series of it: metric, a pattern of its labels, promtool's values."""
+
+HEALTHY_CLOCK = {
+    "ordo_clock_seconds": f"0+10x{STEPS}",
+    "ordo_clock_synchronized": f"1x{STEPS}",
+    "ordo_clock_offset_seconds": f"0x{STEPS}",
+    "ordo_clock_error_estimate_seconds": f"0.0001x{STEPS}",
+    "ordo_clock_error_bound_seconds": f"0.02x{STEPS}",
+}
+"""What the machine that tests run on need not have: a clock that is kept."""
 
 
 def series_of(scrapes: Mapping[str, str]) -> dict[str, str]:
@@ -47,7 +58,7 @@ def series_of(scrapes: Mapping[str, str]) -> dict[str, str]:
         place = f'instance="{instance}",job="ordo"'
         found[f"up{{{place}}}"] = f"1x{STEPS}"
         for name, labels, value in SAMPLE.findall(text):
-            values = f"0+10x{STEPS}" if name == "ordo_clock_seconds" else f"{float(value):.0f}x{STEPS}"
+            values = HEALTHY_CLOCK.get(name) or f"{float(value):.0f}x{STEPS}"
             if not OF_HISTOGRAM.search(name):
                 found[f"{name}{{{labels},{place}}}"] = values
     return found

@@ -26,15 +26,20 @@ def fill(folder: Path) -> Path:
     return filler
 
 
+def clock_library(folder: Path) -> Path:
+    """The clock that a node is to see, built for LD_PRELOAD."""
+    library, source = folder / "clock_ahead.so", Path(__file__).with_name("clock_ahead.c")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
+    return library
+
+
 @has_prometheus
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root and unshare")
 def test_a_clock_that_is_off_and_shared_memory_that_runs_out_fire(tmp_path: Path) -> None:
     """The node sees a file system of its own as /dev/shm, and a clock that is put forward while it runs."""
-    library, switch = tmp_path / "clock_ahead.so", tmp_path / "ahead"
-    source = Path(__file__).with_name("clock_ahead.c")
-    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
-    prefix = ["env", f"LD_PRELOAD={library}", f"CLOCK_AHEAD={switch}"]
+    switch = tmp_path / "ahead"
+    prefix = ["env", f"LD_PRELOAD={clock_library(tmp_path)}", f"CLOCK_AHEAD={switch}"]
     prefix += ["unshare", "--mount", "sh", "-c", OWN_SHARED_MEMORY, "sh"]
     nodes, ports = make_cluster("none", member_count=1, prefixes={0: prefix})
     with nodes:
@@ -51,5 +56,38 @@ def test_a_clock_that_is_off_and_shared_memory_that_runs_out_fire(tmp_path: Path
             filler.unlink()
             await_that(lambda: ("OrdoSharedMemoryLow", "0") not in prometheus.firing(), "the memory as it was")
             assert nodes.is_running(0)
+        finally:
+            prometheus.close()
+
+
+@has_prometheus
+@pytest.mark.slow
+def test_a_clock_that_nothing_keeps_or_not_well_fires(tmp_path: Path) -> None:
+    """The kernel first forbids to be asked, then tells of a good clock, one with a wide bound, and one that is free."""
+    told = tmp_path / "told"
+    prefix = ["env", f"LD_PRELOAD={clock_library(tmp_path)}", f"CLOCK_QUALITY={told}"]
+    nodes, ports = make_cluster("none", member_count=1, prefixes={0: prefix})
+    path = nodes.config_path(0)
+    path.write_text(path.read_text().replace("[metrics]", '[metrics]\nclock_error_max = "2ms"'))
+    unsynchronized, uncertain = ("OrdoClockUnsynchronized", "0"), ("OrdoClockUncertain", "0")
+    with nodes:
+        prometheus = ScrapingPrometheus(tmp_path, ports)
+
+        def of_clock() -> set[tuple[str, str]]:
+            return {unsynchronized, uncertain} & prometheus.firing(without=frozenset())
+
+        try:
+            await_that(lambda: prometheus.query("ordo_clock_synchronized == -1"), "the kernel that does not tell")
+            await_that(lambda: prometheus.query("ordo_clock_error_limit_seconds == 0.002"), "the limit")
+            assert not of_clock()
+            told.write_text("0 1999")
+            await_that(lambda: prometheus.query("ordo_clock_error_bound_seconds == 0.001999"), "the good clock")
+            assert not of_clock()
+            told.write_text("0 2001")
+            await_that(lambda: of_clock() == {uncertain}, "the wide bound")
+            told.write_text("5 16000000")
+            await_that(lambda: of_clock() == {unsynchronized}, "the clock that nothing keeps")
+            told.write_text("0 100")
+            await_that(lambda: not of_clock(), "the clock as it was")
         finally:
             prometheus.close()
