@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.cluster.wire.log_index.index_counters import INDEX_COUNTERS
 
 SYSTEM_TYPE = 0
 REFUSED_TYPE = 1050
@@ -233,6 +234,10 @@ DETAIL_TYPES = {
     CounterType.RECORD_ORDERS: "how many orders a service waits for at its start",
     CounterType.LEADER_TERM: "the term that the member leads, for tools",
     CounterType.LOG_RECORDING: "id of the log's recording",
+    **{
+        int(kind): "the last message's number, and what the index of the log has: `ordo debug index`"
+        for kind in INDEX_COUNTERS
+    },
     CounterType.CONTAINER_PARK_FLAG: "whether the service's thread is parked",
     CounterType.DRIVER_PARK_FLAG: "whether the node's thread is parked",
 }
