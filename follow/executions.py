@@ -95,7 +95,7 @@ class Executions:
         """Return the next entry of the log, a request with its identity and whether it is a repeat."""
         kind = entry.kind
         if kind is EntryKind.MESSAGE:
-            return entry._replace(sequence=self._number(entry.session_id)) if self.numbers else entry
+            return entry._replace(sequence=self.number_message(entry.session_id)) if self.numbers else entry
         if kind in REQUESTS:
             values = entry.values
             if not self.is_known:
@@ -139,8 +139,11 @@ class Executions:
         if entry.values.level >= SEQUENCE_LEVEL:
             self.sequence.keep(entry.position)
 
-    def _number(self, session_id: int) -> int:
-        """Return the number of the next message; 0 if it has none, or no service sees it."""
+    def number_message(self, session_id: int) -> int:
+        """Return the number of the next record, a message of a session; 0 if it has none, or no service sees it.
+
+        It is noted with that, and not to be given to `mark` or `note` as well.
+        """
         return self.sequence.next() if session_id < 0 or session_id in self._sessions else 0
 
     def note(self, position: int, record: bytes) -> bool:
@@ -151,7 +154,7 @@ class Executions:
             return self._execute(session_id, timestamp, open_position, number, confirmed, position) is None
         if template == _MESSAGE:
             if self.numbers and len(record) >= _MESSAGE_LENGTH:
-                self._number(_SESSION_ID.unpack_from(record, _MESSAGE_AT)[0])
+                self.number_message(_SESSION_ID.unpack_from(record, _MESSAGE_AT)[0])
             return False
         if template == _REQUEST or template in _DECIDING or (self.numbers and template == _CLUSTER_ACTION):
             entry = decode_entry(position, record)

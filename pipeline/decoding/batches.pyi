@@ -6,6 +6,7 @@ KIND_NAMES: tuple[str, ...]
 COLUMN_NAMES: tuple[str, ...]
 BODY: str
 IS_REPEAT: str
+SEQUENCE: str
 ALL_COLUMN_NAMES: tuple[str, ...]
 ARROW_TYPES: dict[str, pa.DataType]
 NEVER_NULL: frozenset[str]

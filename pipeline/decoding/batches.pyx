@@ -27,8 +27,9 @@ COLUMN_NAMES = ("recording", "node", "leadership_term", "position", "start_posit
                 "kind", "session_id", "correlation_id", "payload", "payload_length")
 BODY = "body"
 IS_REPEAT = "is_repeat"
+SEQUENCE = "sequence"
 ALL_COLUMN_NAMES = (*COLUMN_NAMES, BODY, IS_REPEAT)
-"""Also those that are made of others (ordo.pipeline.recordings.repeats)."""
+"""Also those that are made of others (ordo.pipeline.recordings.repeats); SEQUENCE is there only where asked for."""
 
 cdef enum:
     LEADERSHIP_TERM = 2
@@ -49,7 +50,7 @@ ARROW_TYPES = {
     "recording": pa.int64(), "node": pa.string(), "leadership_term": pa.int64(), "position": pa.int64(),
     "start_position": pa.int64(), "timestamp": pa.timestamp("us", tz="UTC"), "cluster_time": pa.int64(),
     "kind": pa.string(), "session_id": pa.int64(), "correlation_id": pa.int64(), "payload": pa.binary(),
-    "payload_length": pa.int32(), BODY: pa.binary(), IS_REPEAT: pa.bool_(),
+    "payload_length": pa.int32(), BODY: pa.binary(), IS_REPEAT: pa.bool_(), SEQUENCE: pa.int64(),
 }
 NEVER_NULL = frozenset(("recording", "node", "position", "start_position", "kind", "payload", "payload_length"))
 assert len(COLUMN_NAMES) == COLUMN_COUNT and len(KIND_NAMES) == KIND_COUNT

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from ordo.follow.recordings.ranges import Access
-from ordo.pipeline.decoding.batches import ALL_COLUMN_NAMES, KIND_NAMES
+from ordo.pipeline.decoding.batches import ALL_COLUMN_NAMES, KIND_NAMES, SEQUENCE
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.nodes.node_archives import CLUSTER, is_network, parse_addresses
 from ordo.pipeline.recordings.network import NetworkLog
@@ -27,6 +27,7 @@ DESCRIPTIONS = {
     "paths": "as Spark passes several folders of load([...])",
     "recording": "log (default), all, or recording ids separated by commas",
     "columns": "columns to build, separated by commas; default all",
+    "sequence": "true adds column sequence, the numbers of messages; false (default)",
     "kinds": "kinds of record, separated by commas; default all",
     "sessions": "client session ids, separated by commas",
     "startposition": "first position: messages that end after it",
@@ -100,7 +101,7 @@ class ReadSettings:
         options = cls(
             directories=directories,
             recording=values.get("recording", "log"),
-            columns=_subset(values, "columns", ALL_COLUMN_NAMES) or ALL_COLUMN_NAMES,
+            columns=_columns(values),
             predicates=_predicates(values),
             starting_position=_starting(values),
             bytes_per_trigger_max=_integer(values, "maxbytespertrigger", 32),
@@ -200,6 +201,12 @@ def _subset(values: dict[str, str], name: str, allowed: tuple[str, ...]) -> tupl
         if part not in allowed:
             raise PipelineError(f"option {name}: unknown {part!r}; allowed are {', '.join(allowed)}")
     return tuple(dict.fromkeys(wanted))
+
+
+def _columns(values: dict[str, str]) -> tuple[str, ...]:
+    columns = _subset(values, "columns", (*ALL_COLUMN_NAMES, SEQUENCE)) or ALL_COLUMN_NAMES
+    numbers = _choice(values, "sequence", {"true": True, "false": False}, False)
+    return (*columns, SEQUENCE) if numbers and SEQUENCE not in columns else columns
 
 
 def _integer(values: dict[str, str], name: str, minimum: int) -> int | None:

@@ -31,7 +31,8 @@ from ordo.pipeline.recordings.repeats import (
     begin_scan,
     complete,
     native_columns,
-    wants_repeats,
+    wants_numbers,
+    wants_scan,
 )
 
 Task = tuple[Run, ...] | NetworkRun
@@ -66,7 +67,10 @@ def read_task(
 
 
 Scans = dict[str, RepeatScan | None]
-"""Scans of logs in folders and copies, by their keys; None: nothing is known about that log's beginning."""
+"""Scans of logs in folders and copies, by their keys; None: nothing is known about that log's beginning.
+
+One read's scans all number messages, or none does.
+"""
 
 
 def find_repeats(
@@ -77,30 +81,36 @@ def find_repeats(
     `scans`: those of earlier parts of the same logs, which go on, so that a log in parts is looked through once.
     """
     scans = {} if scans is None else scans
-    if not wants_repeats(columns, predicates):
+    if not wants_scan(columns, predicates):
         return {}
-    upto = predicates.position[1]
+    after, upto = predicates.position[0] - 1, predicates.position[1]
+    numbers = wants_numbers(columns, predicates)
     if options.network is not None:
-        return {NETWORK_KEY: _find_network_repeats(options.network, upto, options, scans)}
+        return {NETWORK_KEY: _find_network_repeats(options.network, (after, upto), options, scans, numbers)}
     found = {}
     for recording in options.open_recordings():
         if recording.is_log:
             if recording.key not in scans:
-                scans[recording.key] = begin_scan(recording, options.storage)
+                scans[recording.key] = begin_scan(recording, options.storage, numbers=numbers)
             scan = scans[recording.key]
             if scan is not None:
+                scan.forget(after)
                 advance(scan, recording, upto, options.partition_bytes)
             found[recording.key] = UNKNOWN if scan is None else scan.repeats()
     return found
 
 
-def _find_network_repeats(log: NetworkLog, upto: int, options: ReadSettings, scans: Scans) -> Repeats:
+def _find_network_repeats(
+    log: NetworkLog, positions: tuple[int, int], options: ReadSettings, scans: Scans, numbers: bool
+) -> Repeats:
+    after, upto = positions
     found = log.survey()
     if NETWORK_KEY not in scans:
-        scans[NETWORK_KEY] = RepeatScan(Executions(), 0) if found.start_position == 0 else None
+        scans[NETWORK_KEY] = RepeatScan(Executions(numbers=numbers), 0) if found.start_position == 0 else None
     scan = scans[NETWORK_KEY]
     if scan is None:
         return UNKNOWN
+    scan.forget(after)
     advance_network(scan, log, found, min(upto, found.end_position), options.partition_bytes)
     return scan.repeats()
 

@@ -29,7 +29,7 @@ from ordo.pipeline.recordings.network import (
 )
 from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.recordings.reading import read_task
-from ordo.pipeline.recordings.repeats import UNKNOWN, Repeats, RepeatScan, advance_network, wants_repeats
+from ordo.pipeline.recordings.repeats import UNKNOWN, Repeats, RepeatScan, advance_network, wants_numbers, wants_scan
 from ordo.pipeline.spark.offsets import Offset, check_survey, positions_of, with_cluster
 from ordo.pipeline.spark.read_limit import default_read_limit
 
@@ -121,20 +121,21 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         runs = plan_network(
             self._log, found, after, upto, self._time_unit or 0, options.partition_bytes, options.partitions
         )
-        repeats = self._find_repeats(found, upto)
+        repeats = self._find_repeats(found, after, upto)
         return [NetworkPartition(run, None if repeats is None else repeats.within(run.after, run.upto)) for run in runs]
 
-    def _find_repeats(self, found: Survey, upto: int) -> Repeats | None:
+    def _find_repeats(self, found: Survey, after: int, upto: int) -> Repeats | None:
         """Return the repeats before a batch, which continues where the last one ended.
 
         The first one reads the log up to there.
         """
-        if not wants_repeats(self._columns, self._options.predicates):
+        if not wants_scan(self._columns, self._options.predicates):
             return None
         if self._scan is None and found.start_position > 0:
             return UNKNOWN
         if self._scan is None:
-            self._scan = RepeatScan(Executions(), 0)
+            self._scan = RepeatScan(Executions(numbers=wants_numbers(self._columns, self._options.predicates)), 0)
+        self._scan.forget(after)
         advance_network(self._scan, self._log, found, upto, self._options.partition_bytes)
         return self._scan.repeats()
 

@@ -42,17 +42,25 @@ from pyspark.sql.types import (
 )
 
 from ordo.pipeline.decoding.errors import CommitUnknownError, DataLossError, PipelineError
-from ordo.pipeline.recordings.index import index_of, scan_range
 from ordo.pipeline.recordings.network import ANYWAY, NetworkRun
 from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.recordings.planner import Run, plan
 from ordo.pipeline.recordings.predicates import INT64_MAX
 from ordo.pipeline.recordings.reading import Task, find_repeats, plan_read, read_task
 from ordo.pipeline.recordings.recordings import Recording
-from ordo.pipeline.recordings.repeats import UNKNOWN, Repeats, RepeatScan, advance, begin_scan, key_of, wants_repeats
+from ordo.pipeline.recordings.repeats import (
+    UNKNOWN,
+    Repeats,
+    RepeatScan,
+    advance,
+    begin_scan,
+    key_of,
+    wants_numbers,
+    wants_scan,
+)
 from ordo.pipeline.spark.network_stream import NetworkStreamReader, check_start, describe_beyond
 from ordo.pipeline.spark.offsets import Offset, check_folders, positions_of, with_cluster
-from ordo.pipeline.spark.read_limit import default_read_limit
+from ordo.pipeline.spark.read_limit import bounded_bytes, bounded_rows, default_read_limit
 
 OPTIONS_KEY = "ordo.options"
 """Metadata of a schema's first column. Spark (4.3) shows a Python source a table's options when the table is made, and
@@ -75,6 +83,7 @@ SPARK_TYPES: dict[str, DataType] = {
     "payload_length": IntegerType(),
     "body": BinaryType(),
     "is_repeat": BooleanType(),
+    "sequence": LongType(),
 }
 
 
@@ -217,11 +226,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = {recording.key: start.get(recording.key, recording.start) for recording in recordings}
         wanted = {key: max(position, available.get(key, position)) for key, position in begin.items()}
         if isinstance(limit, ReadMaxBytes):
-            wanted = _bounded_bytes(begin, wanted, limit.max_bytes)
+            wanted = bounded_bytes(begin, wanted, limit.max_bytes)
         elif isinstance(limit, ReadMaxRows):
             if any(recording.copied for recording in recordings):
                 raise PipelineError("option maxRecordsPerTrigger: not for a copy in object storage; maxBytesPerTrigger")
-            wanted = _bounded_rows(recordings, begin, wanted, limit.max_rows)
+            wanted = bounded_rows(recordings, begin, wanted, limit.max_rows)
         return with_cluster({**start, **wanted}, origin)
 
     def reportLatestOffset(self) -> Offset:
@@ -242,27 +251,31 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             predicates = options.predicates.narrowed("position", first + 1, last)
             bounded = replace(recording, limit=last, exact=recording.exact and last == recording.limit)
             tasks += plan([bounded], predicates, options.partition_bytes, options.partitions, options.time_unit)
-        found = self._find_repeats(recordings, end)
+        found = self._find_repeats(recordings, start, end)
         return [
             StreamPartition(runs, start.get(_key(runs), 0), end.get(_key(runs), INT64_MAX), _part_of(found, runs))
             for runs in tasks
             if runs
         ]
 
-    def _find_repeats(self, recordings: list[Recording], end: dict[str, int]) -> dict[str, Repeats]:
+    def _find_repeats(
+        self, recordings: list[Recording], start: dict[str, int], end: dict[str, int]
+    ) -> dict[str, Repeats]:
         """Return the repeats before a batch, which continues where the last one ended.
 
         The first one reads the log up to there.
         """
         found: dict[str, Repeats] = {}
-        if not wants_repeats(self._columns, self._options.predicates):
+        if not wants_scan(self._columns, self._options.predicates):
             return found
+        numbers = wants_numbers(self._columns, self._options.predicates)
         for recording in recordings:
             if recording.is_log and recording.key in end:
                 if recording.key not in self._scans:
-                    self._scans[recording.key] = begin_scan(recording, self._options.storage)
+                    self._scans[recording.key] = begin_scan(recording, self._options.storage, numbers=numbers)
                 scan = self._scans[recording.key]
                 if scan is not None:
+                    scan.forget(start.get(recording.key, recording.start))
                     advance(scan, recording, end[recording.key], self._options.partition_bytes)
                 found[recording.key] = UNKNOWN if scan is None else scan.repeats()
         return found
@@ -342,51 +355,3 @@ def _part_of(found: dict[str, Repeats], task: Task) -> Repeats | None:
 
 def _key(runs: tuple[Run, ...]) -> str:
     return f"{runs[0].node}/{runs[0].descriptor.recording_id}"
-
-
-def _bounded_bytes(begin: dict[str, int], wanted: dict[str, int], bytes_max: int) -> dict[str, int]:
-    """End that share `bytes_max` among the recordings that have something new, lowest share first."""
-    left, ends = bytes_max, dict(begin)
-    pending = sorted((key for key in wanted if wanted[key] > begin[key]), key=lambda key: wanted[key] - begin[key])
-    for index, key in enumerate(pending):
-        share = min(wanted[key] - begin[key], max(32, left // (len(pending) - index)))
-        ends[key] = begin[key] + share
-        left -= share
-    return ends
-
-
-def _bounded_rows(
-    recordings: list[Recording], begin: dict[str, int], wanted: dict[str, int], rows_max: int
-) -> dict[str, int]:
-    """End that share `rows_max` messages among the recordings that have something new."""
-    left, ends = rows_max, dict(begin)
-    pending = [recording for recording in recordings if wanted[recording.key] > begin[recording.key]]
-    for index, recording in enumerate(pending):
-        share = max(1, left // (len(pending) - index))
-        key = recording.key
-        ends[key], taken = position_after(recording, begin[key], wanted[key], share)
-        left -= taken
-    return ends
-
-
-def position_after(recording: Recording, start: int, end: int, rows_max: int) -> tuple[int, int]:
-    """Position after at most `rows_max` messages that end in (start, end], and how many there are."""
-    bounded = replace(recording, limit=end, exact=recording.exact and end == recording.limit)
-    taken = 0
-    segments = list(bounded.segments(start))
-    for segment, index in zip(segments, index_of(bounded, segments), strict=True):
-        for block in index.blocks:
-            if block["end"] <= start:
-                continue
-            whole = block["start"] >= start
-            if whole and taken + block["messages"] <= rows_max and block["messages"]:
-                taken += int(block["messages"])
-                continue
-            found = scan_range(bounded, segment, int(block["start"]), min(int(block["end"]), segment.end), 32)
-            for message in found.blocks:
-                if message["end"] <= start:
-                    continue
-                if taken == rows_max:
-                    return int(message["start"]), taken
-                taken += int(message["messages"])
-    return end, taken

@@ -26,7 +26,7 @@ from ordo.pipeline.decoding.batches import arrow_schema
 from ordo.pipeline.decoding.errors import MissingLibraryError, PipelineError, one_line, own_error
 from ordo.pipeline.recordings.options import STREAM_OPTIONS, ReadSettings
 from ordo.pipeline.recordings.reading import Scans, Task, find_repeats, plan_read, read_task
-from ordo.pipeline.recordings.repeats import Repeats, key_of, wants_repeats
+from ordo.pipeline.recordings.repeats import Repeats, key_of, wants_numbers, wants_scan
 from ordo.pipeline.sql.sql_columns import check, columns_of
 
 if TYPE_CHECKING:
@@ -42,9 +42,12 @@ class LocalLog:
     def __init__(self, options: ReadSettings, scans: Scans | None = None) -> None:
         self._options = options
         self._scans = scans
+        self._numbers = wants_numbers(options.columns, options.predicates)
+        """Whether the scans number messages, which those of a selection of columns need not."""
         self._tasks = plan_read(options, options.predicates)
-        self._repeats: list[dict[str, Repeats]] = []
-        """The repeats of each log, once a read has asked for them; shared with selections of columns."""
+        self._repeats: dict[bool, dict[str, Repeats]] = {}
+        """The repeats of each log, without and with the numbers of messages, once a read has asked for them; shared
+        with selections of columns."""
         self._lock = Lock()
 
     @property
@@ -102,20 +105,19 @@ class LocalLog:
 
     def _read(self, task: Task) -> Iterator[pa.RecordBatch]:
         options, repeats = self._options, None
-        if wants_repeats(options.columns, options.predicates):
+        if wants_scan(options.columns, options.predicates):
             repeats = self._find_repeats().get(key_of(task))
         return read_task(task, options, options.predicates, options.columns, repeats)
 
     def _find_repeats(self) -> dict[str, Repeats]:
         """Which requests are repeats depends on all records before them, so these are read once, up to the end."""
-        with self._lock:
-            if not self._repeats:
-                self._repeats.append(self._begin_repeats())
-            return self._repeats[0]
-
-    def _begin_repeats(self) -> dict[str, Repeats]:
         options = self._options
-        return find_repeats(options, options.predicates, options.columns, self._scans)
+        numbers = wants_numbers(options.columns, options.predicates)
+        with self._lock:
+            if numbers not in self._repeats:
+                scans = self._scans if numbers == self._numbers else None
+                self._repeats[numbers] = find_repeats(options, options.predicates, options.columns, scans)
+            return self._repeats[numbers]
 
 
 def read(folders: Folders, **options: object) -> LocalLog:
