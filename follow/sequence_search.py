@@ -54,15 +54,16 @@ class SequenceSearch(NumberedSearch):
 
         Where messages have no numbers, those that begin after it are above its position.
         """
+        self._drop_place_unless_possible(snapshot)
         if self._place is not None:
             return False
         last = snapshot.sequence if snapshot.sequence >= 0 else snapshot.log_position
         return self._sequence <= last
 
-    def _make_table(self, snapshot: ServiceSnapshot | None, *, is_known: bool = True) -> Executions:
-        if self._place is not None and snapshot is not None and not self._is_possible(self._place, snapshot):
-            self._place, self.numbers = None, True  # the snapshot is right, and as good a beginning
-        return super()._make_table(snapshot, is_known=is_known)
+    def _drop_place_unless_possible(self, snapshot: ServiceSnapshot) -> None:
+        """Do without a place that a snapshot, which is right, shows to be wrong."""
+        if self._place is not None and not self._is_possible(self._place, snapshot):
+            self._place, self.numbers = None, True
 
     @staticmethod
     def _is_possible(place: LogPlaceFields, snapshot: ServiceSnapshot) -> bool:
