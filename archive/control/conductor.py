@@ -75,12 +75,13 @@ class ControlConductor(Agent):
         self.replays = ReplayRequests(archive, self._driver, client.counters, self.config, self._access)
         self.replications = ReplicationRequests(archive, client, self._driver, self.config, self.recordings)
         self._tokens = ReplayTokens(random, self.config)
+        self._queries = QueryRequests(archive, self.recordings, self._access)
         self._handlers: Mapping[int, Callable[[ControlSession, Any], None]] = {
             **self.recordings.handlers,
             **self.replays.handlers,
             **self.replications.handlers,
             **self._tokens.handlers,
-            **QueryRequests(archive, self.recordings, self._access).handlers,
+            **self._queries.handlers,
             **StorageRequests(archive).handlers,
         }
 
@@ -107,6 +108,7 @@ class ControlConductor(Agent):
         self._tokens.work(now_ns)
         for subscription in self._subscriptions:
             work_count += subscription.poll_messages(self._on_message, self.config.requests_per_cycle_max)
+        work_count += self._queries.work()
         for session in list(self.sessions.values()):
             work_count += self._work_session(session, now_ns)
         return work_count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ordo.archive.protocol import records
 
 Handler = Callable[[ControlSession, Any], None]
+QUESTIONS_MAX = 64
+"""The most questions for places that wait, each of another session."""
 
 
 class QueryRequests:
@@ -39,8 +42,18 @@ class QueryRequests:
             codecs.START_POSITION_REQUEST.template_id: self._start_position,
             codecs.STOP_POSITION_REQUEST.template_id: self._stop_position,
             codecs.MAX_RECORDED_POSITION_REQUEST.template_id: self._max_recorded_position,
-            own_codecs.FIND_LOG_PLACE.template_id: self._find_place,
+            own_codecs.FIND_LOG_PLACE.template_id: self._ask_place,
         }
+        self._questions: deque[tuple[ControlSession, own_codecs.FindLogPlaceFields]] = deque()
+
+    def work(self) -> int:
+        """Answer one question for a place, which reads a stretch of the log; return the number of things done."""
+        if not self._questions:
+            return 0
+        session, request = self._questions.popleft()
+        if not session.is_done:
+            self._find_place(session, request)
+        return 1
 
     def _archive_id(self, session: ControlSession, request: records.ArchiveIdRequest) -> None:
         session.responses.send_ok(request.correlation_id, self._archive.archive_id)
@@ -146,6 +159,13 @@ class QueryRequests:
             )
         if len(chosen) < request.subscription_count:
             responses.send(responses.control_response(request.correlation_id, 0, ResponseCode.SUBSCRIPTION_UNKNOWN))
+
+    def _ask_place(self, session: ControlSession, request: own_codecs.FindLogPlaceFields) -> None:
+        """Keep a question for its turn. A client whose questions wait is told that the node cannot tell."""
+        if len(self._questions) < QUESTIONS_MAX and all(one is not session for one, _ in self._questions):
+            self._questions.append((session, request))
+        else:
+            session.responses.send(session.responses.log_place(request.correlation_id, None))
 
     def _find_place(self, session: ControlSession, request: own_codecs.FindLogPlaceFields) -> None:
         """Answer where the log has a number or a time."""

@@ -34,6 +34,8 @@ SESSIONS_BESIDE = 32
 """Sessions of clients that replay nothing: readers that ask whether a node has more, and tools."""
 LINGER_NS_MAX = 5_000_000_000
 """Replays that have ended are in no bound: a client that began and ended them one after another had many."""
+PROBLEMS_TOLD_MAX = 8
+"""So many problems of the log's index a node logs until it starts again."""
 STREAM_IDS_END = 128
 """Streams of a cluster have ids from LOG_STREAM_ID to below this one."""
 
@@ -125,6 +127,7 @@ class LogPlaces:
         self._time_unit = time_unit
         self._path = f"{cluster_dir}/{FILE_NAME}"
         self._counters = counters
+        self._told: set[str] = set()
 
     @property
     def is_there(self) -> bool:
@@ -146,12 +149,10 @@ class LogPlaces:
             self._tell(fault.message)
             return None
 
-    _told = ""
-
     def _tell(self, problem: str) -> None:
-        """Log what is wrong with the index, once for each problem."""
-        if problem != self._told:
-            self._told = problem
+        """Log what is wrong with the index: each problem once, and the first few."""
+        if problem not in self._told and len(self._told) < PROBLEMS_TOLD_MAX:
+            self._told.add(problem)
             tell("warning", "log.index", text=problem)
 
 
