@@ -7,6 +7,7 @@ import struct
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from ordo.cluster.module.state.commit_note import COMMIT_NOTE_NAME, noted_position
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.log_index.entries import FILE_NAME, SPACING_BYTES
 from ordo.cluster.wire.log_index.index import LogIndex
@@ -61,6 +62,7 @@ def open_index(log: RecordedLog) -> LogIndex:
         str(index_path(log)),
         log.descriptor.recording_id,
         lambda position: log.reader(log.start if position is None else position),
+        walk_bytes_max=1 << 62,
     )
 
 
@@ -139,8 +141,13 @@ class _IndexBuilder:
             self._position,
             lambda position: log.reader(log.start if position is None else position),
         )
-        for record in log.records(self._position):
+        for record in log.records(self._position, self._find_end()):
             self._take(record)
+
+    def _find_end(self) -> int:
+        """Return up to where the log is known to be committed: what a member has behind that may be truncated."""
+        noted = noted_position(self._log.path / CLUSTER / COMMIT_NOTE_NAME)
+        return min(self._log.end, noted) if noted > self._position else self._log.end
 
     def _take(self, record: RecordedMessage) -> None:
         counts, payload = self._executions.sequence, record.payload

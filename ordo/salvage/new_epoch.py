@@ -29,6 +29,7 @@ from ordo.cluster.module.state.folder_rows import Recovering
 from ordo.cluster.module.state.state_store import Epoch, StateStore
 from ordo.cluster.wire.configuration import NamedConfiguration
 from ordo.cluster.wire.log_identity import IDENTITY_BYTES, Origin
+from ordo.cluster.wire.log_index.entries import FILE_NAME as INDEX_NAME
 from ordo.runtime.errors import ClusterError
 from ordo.runtime.io.storage import FileStorage, Storage
 from ordo.runtime.native.clock import Clock, SystemClock
@@ -200,6 +201,9 @@ def _append(config: NodeSettings, storage: Storage, clock: Clock, findings: Find
                     f"up to {position}: its folder has changed; give the command again"
                 )
             if found.stop_position > position or found.state is not RecordingState.VALID:
+                index_path = f"{config.cluster_dir}/{INDEX_NAME}"
+                if storage.exists(index_path):
+                    storage.remove(index_path)  # it may be of what is cut off
                 archive.truncate(log.recording_id, position)
             return record_messages(archive, transport, log.recording_id, position, closing.records)[-1]
         finally:

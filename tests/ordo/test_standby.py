@@ -21,6 +21,7 @@ from ordo.cluster.node.node import Node
 from ordo.cluster.settings.config import NodeSettings, load_config
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import Origin
+from ordo.cluster.wire.log_index.entries import FILE_NAME as INDEX_NAME
 from ordo.cluster.wire.members import parse_members
 from ordo.runtime.errors import ClusterError, ConfigurationError, NotPermittedError, StorageInUseError
 from ordo.runtime.io.storage import FileStorage
@@ -336,7 +337,10 @@ def test_what_a_damaged_log_had_is_not_passed_over(
     with segment.open("r+b") as file:
         file.seek(end // 2 // 32 * 32)
         file.write(b"\xff" * 64)
+    index = copy.cluster_dir / INDEX_NAME
+    index.write_bytes(b"of the log with what is behind")
     status, out, _ = told(capsys, "promote", "--config", str(path))
+    assert not index.exists()
     found = read_promotion(copy)
     assert status == 0 and found is not None and found.position < end and found.damage
     assert f"what this standby had behind position={found.position} cannot be used: {found.damage}" in out

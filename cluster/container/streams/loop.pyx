@@ -546,6 +546,8 @@ cdef class ContainerLoop(Agent):
             if self.marks is not None and self.waits_before(self._fragment.position):
                 self._reader.seek(before)
                 return False
+            if before >= self._index_next and before == self.log_position:
+                self._note_place(before, &self._fragment)
         except Exception as error:
             self._run_error = error
             return False

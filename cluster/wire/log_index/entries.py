@@ -15,10 +15,13 @@ VERSION = 1
 SPACING_BYTES = 128 * 1024
 """The bytes of log between two places; a batch of the container's more, at the most."""
 _CHECKSUM = struct.Struct("<I")
-_HEADER = struct.Struct("<8sHHIq12x")
+_HEADER = struct.Struct("<8sHHIqI8x")
 _ENTRY = struct.Struct("<qqqIIHH")
 ENTRY_BYTES = _ENTRY.size + _CHECKSUM.size
 assert _HEADER.size + _CHECKSUM.size == ENTRY_BYTES
+ORDINAL_MASK = 0xFFFFFFFF
+UNNUMBERED_MAX = 256
+"""The most entries between two places, which are of messages without a number."""
 
 
 class EntryType(IntEnum):
@@ -50,7 +53,7 @@ class IndexEntry(NamedTuple):
     record_checksum: int
     """CRC32C of the record that begins at a place; 0 for other entries."""
     ordinal: int
-    """The entry's index in the file, from 0 on."""
+    """One more than that of the entry before; the header has the first one's."""
     type: int
     flags: int
 
@@ -59,17 +62,18 @@ class IndexEntry(NamedTuple):
         return self.type == EntryType.PLACE
 
 
-def encode_header(recording_id: int) -> bytes:
-    body = _HEADER.pack(MAGIC, VERSION, ENTRY_BYTES, SPACING_BYTES, recording_id)
+def encode_header(recording_id: int, first_ordinal: int = 0) -> bytes:
+    body = _HEADER.pack(MAGIC, VERSION, ENTRY_BYTES, SPACING_BYTES, recording_id, first_ordinal)
     return body + _CHECKSUM.pack(checksum(body))
 
 
-def is_header(data: bytes, recording_id: int) -> bool:
-    """Return whether a file that begins so is an index of this recording, in this version of the format."""
+def decode_header(data: bytes, recording_id: int) -> int | None:
+    """Return the first entry's ordinal; None if no index of this recording, and this version, begins so."""
     if len(data) < ENTRY_BYTES or _CHECKSUM.unpack_from(data, _HEADER.size)[0] != checksum(data[: _HEADER.size]):
-        return False
-    magic, version, entry_bytes, _, of_recording = _HEADER.unpack_from(data)
-    return (magic, version, entry_bytes, of_recording) == (MAGIC, VERSION, ENTRY_BYTES, recording_id)
+        return None
+    magic, version, entry_bytes, _, of_recording, first_ordinal = _HEADER.unpack_from(data)
+    is_one = (magic, version, entry_bytes, of_recording) == (MAGIC, VERSION, ENTRY_BYTES, recording_id)
+    return first_ordinal if is_one else None
 
 
 def encode_entry(entry: IndexEntry) -> bytes:

@@ -1,22 +1,30 @@
 """A stretch of a log read from its segment files, as a look into the index needs it: counted and timed, not decoded."""
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
 
 from ordo.archive.segments.reader cimport RecordingReader
 from ordo.cluster.wire.layout cimport (
+    SBE_HEADER_LENGTH,
+    SCHEMA_ID,
     SESSION_HEADER_LENGTH,
     SESSION_HEADER_TIMESTAMP,
     SESSION_MESSAGE_HEADER_ID,
     is_request,
+    ordo_template_id,
     template_id,
 )
-from ordo.runtime.native.atomics cimport ordo_crc32c, ordo_get_i64
+from ordo.runtime.native.atomics cimport ordo_crc32c, ordo_get_i64, ordo_get_u16
 from ordo.runtime.native.time_units cimport MICROSECOND_NS, MILLISECOND_NS
 from ordo.transport.streams.image cimport Fragment
 
-from ordo.cluster.wire import ordo_codecs
-from ordo.runtime.errors import DecodeError
+from ordo.cluster.wire import codecs, ordo_codecs
+
+
+cdef enum:
+    ENTRY_ORDINAL = 28
+    ENTRY_CHECKSUM = 36
+    ENTRY_LENGTH = 40
+    TEMPLATES_MAX = 512
 
 
 def checksum(const uint8_t[::1] data not None, uint32_t start=0):
@@ -24,14 +32,15 @@ def checksum(const uint8_t[::1] data not None, uint32_t start=0):
     return ordo_crc32c(start, &data[0], data.shape[0]) if data.shape[0] > 0 else start
 
 
-def count_valid(const uint8_t[::1] data not None, int64_t stride_bytes):
-    """Return how many entries of a length are valid, from the first on: each ends with the checksum of the rest."""
+def count_valid(const uint8_t[::1] data not None, uint32_t ordinal):
+    """Return how many entries are valid, from the first on, which has an ordinal: their checksums and ordinals."""
     cdef int64_t count = 0
-    cdef int64_t body = stride_bytes - 4
     cdef const uint8_t* entry
-    while (count + 1) * stride_bytes <= data.shape[0]:
-        entry = &data[count * stride_bytes]
-        if (<const uint32_t*> (entry + body))[0] != ordo_crc32c(0, entry, body):
+    while (count + 1) * ENTRY_LENGTH <= data.shape[0]:
+        entry = &data[count * ENTRY_LENGTH]
+        if (<const uint32_t*> (entry + ENTRY_CHECKSUM))[0] != ordo_crc32c(0, entry, ENTRY_CHECKSUM):
+            break
+        if (<const uint32_t*> (entry + ENTRY_ORDINAL))[0] != <uint32_t> (ordinal + count):
             break
         count += 1
     return count
@@ -53,24 +62,37 @@ cdef class LogWalk:
     cdef readonly int64_t timestamp
     cdef readonly int64_t first_checksum        # of the first record that was met; -1: none
     cdef readonly int64_t end_position          # of the last record passed
+    cdef readonly bint is_exhausted             # whether the walk has ended since it was too long
+    cdef int64_t _last_position
 
-    def __init__(self, RecordingReader reader not None, int64_t sequence, int64_t timestamp, set unnumbered not None):
-        """Walk on from the reader's position. `unnumbered`: where messages end that have no number."""
+    def __init__(self, RecordingReader reader not None, int64_t sequence, int64_t timestamp, set unnumbered not None,
+                 int64_t bytes_max):
+        """Walk on from the reader's position. `unnumbered`: where messages end that have no number.
+
+        Records that begin more than `bytes_max` bytes behind it are not read.
+        """
         self._reader = reader
         self._unnumbered = unnumbered
         self.sequence, self.timestamp = sequence, timestamp
         self.first_checksum = -1
         self.end_position = reader.position
+        self.is_exhausted = False
+        self._last_position = reader.position + bytes_max
 
     def walk(self, int64_t limit_position, int64_t sequence=INT64_MAX, int64_t time_ns=INT64_MAX):
         """Walk to the message of a number, or the first record not older than a time; return where it begins.
 
-        -1 if there is none below the limit. That record is not passed. Time stamps may be in any unit.
+        -1 if there is none below the limit, or not up to where the walk ends. That record is not passed. Time stamps may be in any unit.
         """
         cdef Fragment fragment
         cdef bint is_message
         cdef int64_t time
-        while self._reader.next(&fragment, limit_position) == 1:
+        while True:
+            if self._reader.position > self._last_position and self._reader.position < limit_position:
+                self.is_exhausted = True
+                break
+            if self._reader.next(&fragment, limit_position) != 1:
+                break
             if self.first_checksum < 0:
                 self.first_checksum = ordo_crc32c(0, fragment.payload, fragment.length_bytes)
             is_message = _is_message(&fragment)
@@ -101,11 +123,34 @@ cdef bint _is_message(const Fragment* fragment) noexcept nogil:
     return is_request(fragment.payload, fragment.length_bytes)
 
 
-cdef int64_t _time_of(const Fragment* fragment) except? -2:
+cdef int32_t _OFFSETS[TEMPLATES_MAX]         # where records of the cluster's schema have their time stamp; 0: nowhere
+cdef int32_t _ORDO_OFFSETS[TEMPLATES_MAX]    # the same of Ordo's own
+
+
+cdef int64_t _time_of(const Fragment* fragment) noexcept nogil:
     """The time stamp of a record that is no message; -1 if it has none."""
-    try:
-        found = ordo_codecs.decode_any(
-            PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes))
-    except DecodeError:
+    cdef const int32_t* offsets = _OFFSETS
+    cdef int template = template_id(fragment.payload, fragment.length_bytes)
+    cdef int32_t offset
+    if template < 0:
+        offsets = _ORDO_OFFSETS
+        template = ordo_template_id(fragment.payload, fragment.length_bytes)
+    if template < 0 or template >= TEMPLATES_MAX:
         return -1
-    return -1 if found is None else getattr(found[1], "timestamp", -1)
+    offset = offsets[template]
+    # what another release has left out of the block is not read
+    if offset == 0 or offset + 8 > SBE_HEADER_LENGTH + ordo_get_u16(fragment.payload):
+        return -1
+    return ordo_get_i64(fragment.payload + offset)
+
+
+def _note_offsets():
+    for index in range(TEMPLATES_MAX):
+        _OFFSETS[index] = _ORDO_OFFSETS[index] = 0
+    for template, message in codecs.MESSAGES.items():
+        _OFFSETS[template] = message.offset_of("timestamp") or 0
+    for template, message in ordo_codecs.MESSAGES.items():
+        _ORDO_OFFSETS[template] = message.offset_of("timestamp") or 0
+
+
+_note_offsets()

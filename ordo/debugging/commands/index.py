@@ -26,10 +26,14 @@ def index(
     Exit status: 1 where the index is missing or damaged, or does not agree with the log.
     """
     from ordo.debugging.log_index import build_index, check_index, describe_index, open_index
-    from ordo.debugging.replaying.recorded_log import RecordedLog
+    from ordo.debugging.replaying.recorded_log import RECORDED, RecordedLog
 
     if "://" in str(folder):
         raise ConfigurationError(f"{folder}: the index is looked into where it is: give the folder of a member")
+    if build and commit == RECORDED:
+        raise ConfigurationError(
+            f"--build with --commit {RECORDED}: an index has what is committed alone: give auto, or a position"
+        )
     log = RecordedLog(folder, commit)
     found = build_index(log) if build else describe_index(open_index(log))
     first = f"position {found.first_position} with number {found.first_sequence + 1}"
