@@ -29,10 +29,11 @@ def accept_loss(config: NodeSettings) -> str:
         for entry in state.snapshots:
             if entry.log_position > end_position:
                 store.put_snapshot(entry._replace(is_valid=False))
-        store.put_distrust(Distrust.NONE)
         note = CommitNote(storage, str(config.cluster_dir))
         note.put(min(note.known_position, end_position))
+        note.sync()
         note.close()
+        store.put_distrust(Distrust.NONE)
         start = store.folder.start
         store.folder.put_start(start._replace(number=start.number + ACCEPTED_LEAP))
     lost = state.distrust.name or "nothing"

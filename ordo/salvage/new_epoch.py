@@ -182,6 +182,7 @@ def _note_committed(config: NodeSettings, storage: Storage, position: int) -> No
     note = CommitNote(storage, str(config.cluster_dir))
     try:
         note.put(position)
+        note.sync()
     finally:
         note.close()
 

@@ -67,11 +67,25 @@ class Rejoined(NamedTuple):
         )
 
 
-def find_rejoined(config: NodeSettings) -> Rejoined | None:
-    """Return what an earlier call has made of a folder that is a standby's still; None where there was none."""
+def find_rejoined(config: NodeSettings, endpoints: list[str]) -> Rejoined | None:
+    """Return what an earlier call has made of a folder that is a standby's still; None where there was none.
+
+    Raises ClusterError where that was for other endpoints.
+    """
     found = read_json(config.node.data_dir / REJOIN) if is_standby(config) else {}
-    found.pop("endpoints", None)
-    return Rejoined(**found) if found else None
+    if not found:
+        return None
+    _demand_same(config, found.pop("endpoints"), endpoints, "is a standby's already: start it with `ordo standby run`")
+    return Rejoined(**found)
+
+
+def _demand_same(config: NodeSettings, kept: list[str], endpoints: list[str], state: str) -> None:
+    """Raise ClusterError unless endpoints are those of the earlier call."""
+    if set(kept) != set(endpoints):
+        raise ClusterError(
+            f"--endpoints {','.join(endpoints)}: nothing was changed. A rejoin with --endpoints {','.join(kept)} was "
+            f"given before, and {config.node.data_dir} {state}"
+        )
 
 
 def is_begun(config: NodeSettings) -> bool:
@@ -140,10 +154,15 @@ def rejoin(config: NodeSettings, endpoints: list[str], findings: Findings, found
     return rejoined
 
 
-def finish(config: NodeSettings) -> Rejoined:
-    """Go on where an earlier call was ended behind its mark. Raises StorageInUseError while a process has it."""
+def finish(config: NodeSettings, endpoints: list[str]) -> Rejoined:
+    """Go on where an earlier call was ended behind its mark.
+
+    Raises ClusterError where that was for other endpoints, StorageInUseError while a process has the folder.
+    """
+    kept = read_json(config.node.data_dir / REJOIN)["endpoints"]
+    _demand_same(config, kept, endpoints, "was being made a standby's: give that one again")
     settle(config, FileStorage(open_lmdb), SystemClock(), tell=lambda: _change_files(config))
-    rejoined = find_rejoined(config)
+    rejoined = find_rejoined(config, endpoints)
     assert rejoined is not None, "it was written before the mark"
     return rejoined
 
@@ -217,12 +236,14 @@ def _keep_evidence(
 def _cut_off(config: NodeSettings, storage: Storage, clock: Clock, recording_id: int, position: int) -> None:
     if recording_id == NULL_VALUE:
         return
+    index = f"{config.cluster_dir}/{INDEX_NAME}"
+    if storage.exists(index):
+        storage.remove(index)  # it is made of what is committed, for good
+    storage.sync_directory(str(config.cluster_dir))
     transport = ClientTransport.embedded("rejoin", clients_max=2)
     try:
         archive = Archive(str(config.archive_dir), storage=storage, clock=clock, client=transport.client, sync="commit")
         try:
-            if archive.descriptor(recording_id).stop_position > position:
-                storage.remove(f"{config.cluster_dir}/{INDEX_NAME}")  # it is made of what is committed, for good
             # also where it ends there: a crash may have come before what is behind was cleared
             archive.truncate(recording_id, position)
         finally:
@@ -236,5 +257,6 @@ def _note_committed(config: NodeSettings, storage: Storage, position: int) -> No
     note = CommitNote(storage, str(config.cluster_dir))
     try:
         note.put(position)
+        note.sync()
     finally:
         note.close()

@@ -178,8 +178,8 @@ def rejoin(
     from ordo.cluster.settings.config import load_config
     from ordo.standby.rejoin import find_rejoined
 
-    loaded = load_config(config)
-    done = find_rejoined(loaded) or _rejoin(loaded, parse_list(endpoints), drop, token_file, timeout, as_json)
+    loaded, addresses = load_config(config), parse_list(endpoints)
+    done = find_rejoined(loaded, addresses) or _rejoin(loaded, addresses, drop, token_file, timeout, as_json)
     print(json.dumps(done._asdict(), indent=1) if as_json else "\n".join(done.lines()))
 
 
@@ -203,7 +203,7 @@ def _rejoin(
     is_marked = is_begun(config)  # before the lock: it says what is missing where there is no folder
     with FileStorage(open_lmdb).lock_directory(str(config.cluster_dir)):
         if is_marked:
-            return finish(config)
+            return finish(config, addresses)
         encryption, keys = config.encryption, None
         if encryption.is_on:
             keys = Encryption(str(encryption.key_file), str(encryption.trusted_file))

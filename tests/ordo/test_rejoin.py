@@ -258,6 +258,51 @@ def test_a_kill_at_each_step_is_followed_by_the_same(
     assert is_standby(former) and records_of(former) == before[:COMMON]
 
 
+def test_the_same_again_is_for_the_same_cluster(
+    former: NodeSettings, path: Path, rejoin: Callable[..., tuple[int, str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody is told that a folder follows a cluster which it does not follow."""
+    count = drop_count(rejoin)
+
+    def give_others() -> str:
+        assert run(["standby", "rejoin", "--config", str(path), "--endpoints", "10.0.0.7:20000"]) == EXIT_FAILED
+        return capsys.readouterr().err
+
+    with mock.patch("ordo.standby.rejoin._cut_off", side_effect=KeyboardInterrupt):
+        rejoin("--drop", count)
+    assert f"A rejoin with --endpoints {ENDPOINT} was given before" in give_others() and not is_standby(former)
+    assert rejoin()[0] == 0
+    assert "is a standby's already: start it with `ordo standby run`" in give_others()
+    assert rejoin()[0] == 0
+
+
+def test_what_is_made_of_the_former_log_does_not_come_back_with_a_loss_of_power(
+    former: NodeSettings, rejoin: Callable[..., tuple[int, str, str]]
+) -> None:
+    """The index is removed each time, and what is known to be committed is safe before the store is a standby's."""
+    count, index = drop_count(rejoin), former.cluster_dir / INDEX_NAME
+    with mock.patch("ordo.standby.rejoin._note_committed", side_effect=KeyboardInterrupt):
+        rejoin("--drop", count)
+    index.write_bytes(b"its removal was lost")
+    steps, synced, stored = list[str](), CommitNote.sync, StateStore.become_standby
+
+    def sync(note: CommitNote) -> None:
+        synced(note)
+        steps.append("note")
+
+    def become_standby(store: StateStore, position: int) -> None:
+        assert not index.exists()
+        stored(store, position)
+        steps.append("store")
+
+    with (
+        mock.patch.object(CommitNote, "sync", sync),
+        mock.patch.object(StateStore, "become_standby", become_standby),
+    ):
+        assert rejoin()[0] == 0
+    assert steps == ["note", "store"]
+
+
 def test_the_last_step_is_whole_or_not_done(former: NodeSettings, rejoin: Callable[..., tuple[int, str, str]]) -> None:
     count = drop_count(rejoin)
     with mock.patch.object(StateStore, "become_standby", side_effect=StorageError("no space left")):

@@ -2,8 +2,8 @@
 
 The store knows it only up to the newest snapshot. This file is mapped into memory, and each advance of the commit
 position is stored there before anybody is told of it (sequencer/commit_slots.pyx): it outlives the process to the
-byte. It is not synced: after a loss of power it may say less than it did, never more, and the hints in the log's
-records say the rest (state/recovery.py).
+byte. What raises it is not synced: after a loss of power it may say less than it did, never more, and the hints in the
+log's records say the rest (state/recovery.py).
 
     committed.dat, two slots of 32 bytes, written in turn so that a torn write leaves the other:
       0 i64 position    8 i64 sequence, from 1    16 u32 CRC-32 of bytes [0, 16)    20 filler
@@ -63,6 +63,10 @@ class CommitNote:
         if self.slots.is_held and Distrust.LOG not in distrust:
             self.slots.is_held = False
             self.put(commit_position)
+
+    def sync(self) -> None:
+        """Have it survive a loss of power as well. Needed where it is lowered: what was before must not come back."""
+        self._file.sync_now()
 
     def close(self) -> None:
         self.slots.close()
