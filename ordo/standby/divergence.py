@@ -144,8 +144,9 @@ def compare_with(findings: Findings, directory: str, storage: Storage, successor
 def _check_identity(own: Origin | None, successor: Successor) -> None:
     if own is not None and own.identity == successor.origin.identity:
         raise ClusterError(
-            f"this folder is of the cluster that answers (identity {own}), and not of a former primary: start it as "
-            "what it is"
+            f"what answers at --endpoints is of the cluster that this folder is of (identity {own}): the former "
+            "primary, or a node that has not come to where the new cluster begins. Nothing was changed: give the "
+            "ingress of the one that was promoted"
         )
 
 
@@ -158,11 +159,11 @@ def _find_common_end(findings: Findings, recordings: Recordings, successor: Succ
         end = _walk(findings, recordings, successor, begin) if begin < holding.end_position else begin
         if end > begin:
             return end
-    if successor.start_position >= holding.end_position:
+    if successor.start_position > holding.start_position:  # what both had may have been before that
         raise ClusterError(
             f"the cluster with identity {successor.origin} has deleted its log up to position="
-            f"{successor.start_position}, and this folder's ends at {holding.end_position}: nothing is left to compare "
-            "it with. Keep the folder, and begin with an empty one"
+            f"{successor.start_position}, and behind that nothing is like this folder's, which ends at "
+            f"{holding.end_position}: nothing is left to compare it with. Keep the folder, and begin with an empty one"
         )
     raise ClusterError(
         f"the cluster with identity {successor.origin} does not go on with this folder's log (identity "

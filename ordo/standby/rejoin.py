@@ -13,6 +13,7 @@ mark it compares anew, behind it it needs neither the cluster nor the order agai
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from ordo.archive.archive import Archive
@@ -224,9 +225,8 @@ def _keep_evidence(
     """Write down what was found, and what the store had, before anything changes."""
     rows = {key.hex(): value.hex() for key, value in store.rows()}
     content = json.dumps({**evidence, "store": rows}, indent=1).encode()
-    path = f"{config.cluster_dir}/rejoin-{identity[:12]}.json"
-    if storage.exists(path):
-        storage.remove(path)  # a crash came before the mark
+    paths = (f"{config.cluster_dir}/rejoin-{identity[:12]}-{number}.json" for number in count(1))
+    path = next(one for one in paths if not storage.exists(one))  # also that of a call that a crash has ended
     with storage.open_segment(path, len(content), create=True) as file:
         file.write_bytes(content, 0)
         file.sync_now()

@@ -258,6 +258,16 @@ def test_a_kill_at_each_step_is_followed_by_the_same(
     assert is_standby(former) and records_of(former) == before[:COMMON]
 
 
+def test_what_an_earlier_rejoin_to_the_same_cluster_wrote_down_stays(
+    former: NodeSettings, rejoin: Callable[..., tuple[int, str, str]]
+) -> None:
+    earlier = former.cluster_dir / f"rejoin-{NEW.hex()[:12]}-1.json"
+    earlier.write_text("what the store had then")
+    assert rejoin("--drop", drop_count(rejoin))[0] == 0
+    assert earlier.read_text() == "what the store had then"
+    assert json.loads(earlier.with_name(earlier.name.replace("-1.json", "-2.json")).read_text())["store"]
+
+
 def test_the_same_again_is_for_the_same_cluster(
     former: NodeSettings, path: Path, rejoin: Callable[..., tuple[int, str, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -360,11 +370,14 @@ def test_a_cluster_that_does_not_descend_from_the_folders_is_refused(former: Nod
     own = records_of(former)
     foreign = [(position, bytes(len(record))) for position, record in own]
     assert "have no record in common" in refused(former, NewCluster(foreign, Origin(NEW, 32)))
-    assert "is of the cluster that answers" in refused(former, NewCluster(own, OLD))
+    assert "give the ingress of the one that was promoted" in refused(former, NewCluster(own, OLD))
     ancestor = NewCluster([*own[:COMMON], (own[COMMON][0] + 32, b"of before")], Origin(NEW, 0))
     assert "it was that cluster before" in refused(former, ancestor)
     gone = NewCluster([], Origin(NEW, own[-1][0] + 32), start_position=own[-1][0])
     assert "nothing is left to compare it with" in refused(former, gone)
+    middle, end = own[10][0], own[-1][0]
+    others = NewCluster([(end + 32, b"another record")], Origin(NEW, middle + 32), start_position=middle)
+    assert "nothing is left to compare it with" in refused(former, others), "both may have been alike before"
 
 
 def test_a_folder_that_a_process_has_is_refused(
