@@ -24,11 +24,22 @@ cdef class ClusterClock:
     cdef int64_t time(self, int64_t now_ns) noexcept nogil:
         cdef int64_t step_max_ns = (now_ns - self._slewed_ns) // SLEW_DIVISOR
         cdef int64_t difference_ns
+        if self._held:
+            return self._held
         if step_max_ns >= 1000:
             self._slewed_ns = now_ns
             difference_ns = self._clock.epoch_time_ns() - now_ns - self._offset_ns
             self._offset_ns += max(-step_max_ns, min(step_max_ns, difference_ns))
-        return max((now_ns + self._offset_ns) // self.unit_ns, self._latest)
+        self._told = max((now_ns + self._offset_ns) // self.unit_ns, self._latest, self._told)
+        return self._told
+
+    cdef int64_t hold(self, int64_t now_ns) noexcept nogil:
+        self._held = 0
+        self._held = self.time(now_ns)
+        return self._held
+
+    cdef void release(self) noexcept nogil:
+        self._held = 0
 
     cdef void note_record(self, int64_t timestamp, int64_t now_ns) noexcept nogil:
         if self._latest < timestamp < self._limit:
@@ -55,6 +66,7 @@ cdef class ClusterClock:
     def adopt(self, int64_t timestamp):
         """The leader that this member follows has this time now."""
         if self._earliest <= timestamp < self._limit:
+            self._told = 0
             self._offset_ns = max(timestamp, self._latest) * self.unit_ns - self._clock.nano_time()
 
     @property

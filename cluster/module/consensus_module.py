@@ -409,9 +409,8 @@ class ConsensusModule:
         is_held_up = self.exchange.fetch.is_under_way or self.watches.room.is_out
         self.log.is_held = is_held_up or controls.transfer.is_stopping
         self.queries.work(now_ns)
-        cluster_time = self.member.cluster_time
-        self.operators.work(time_ms(cluster_time))
-        self._work_sessions(cluster_time, now_ns)
+        self.operators.work(self.member.cluster_time_ms)
+        self._work_sessions(self.member.cluster_time, now_ns)
 
     def _work_sessions(self, cluster_time: int, now_ns: int) -> None:
         member, clients, control = self.member, self.clients, self.controls.control

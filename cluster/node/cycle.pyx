@@ -54,11 +54,12 @@ cdef class NodeCycle(Agent):
             work += driver.receive_work(now_ns)
         work += sequencer.poll_consensus(now_ns)
         self.cluster_clock.note_record(sequencer.last_timestamp, now_ns)
-        cluster_time = self.cluster_clock.time(now_ns)
-        if cluster_time >= self.cluster_clock.alarm:
+        if self.cluster_clock.time(now_ns) >= self.cluster_clock.alarm:
             self.module.fire_timers()
             work += 1
+        cluster_time = self.cluster_clock.hold(now_ns)    # also of what else is appended while messages are taken
         work += sequencer.poll_ingress(now_ns, cluster_time)
+        self.cluster_clock.release()
         if now_ns >= samples.next_ns and sequencer.appended_position != samples.position:
             samples.take(sequencer.appended_position, now_ns)
         if driver is not None:

@@ -18,7 +18,6 @@ from ordo.cluster.wire.counters.counter_types import ControlToggle
 from ordo.cluster.wire.levels import FIRST_LEVEL, PROTOCOL_LEVEL
 from ordo.consensus.state.configuration import Configuration
 from ordo.runtime.errors import CorruptFrameError, OrdoError, ServiceError, StorageError
-from ordo.runtime.native.clock import VirtualClock
 from ordo.runtime.native.memory import HeapMemoryProvider
 from ordo.service_api.requests import RequestLimits, RequestTable
 from tests.simulation.copies import SILENCE_NS_MAX, SimulatedCopier
@@ -26,7 +25,7 @@ from tests.simulation.other_services import OtherObserver, OtherService
 from tests.simulation.own_code import VERSIONS, CodeWorld, OwnCode
 from tests.simulation.service import Observer, RegisterService, RunService
 from tests.simulation.storage import PowerLoss, SimulatedDisk, SimulatedStorage
-from tests.simulation.timeline import NEVER_NS, NodeActor
+from tests.simulation.timeline import NEVER_NS, MemberClock, NodeActor
 
 if TYPE_CHECKING:
     from ordo.runtime.random import RandomSource
@@ -227,7 +226,8 @@ class SimulatedNode(NodeActor):
         if world.options.volume_mean_ns and not self.has_foreign_volume:
             self.images = [*self.images[-IMAGES_MAX + 1 :], self.disk.image()]
             self.has_old_data = self.has_old_data and not self.stored_rows.get(b"distrust", b"\0")[0]
-        self.clock = VirtualClock(CLOCK_START_NS, EPOCH_NS + world.now_ns + self.clock_offset_ns - CLOCK_START_NS)
+        offset_ns = EPOCH_NS + world.now_ns + self.clock_offset_ns - CLOCK_START_NS
+        self.clock = MemberClock(CLOCK_START_NS, offset_ns, world.options.look_ns)
         host = self.host = world.network.host(self.address)
         storage = SimulatedStorage(self.disk, self.clock)
         self.service = None

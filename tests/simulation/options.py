@@ -38,6 +38,8 @@ class Options:
     session_timeout_ns: int = 10 * S
     sessions_max: int = 100
     time_unit: str = "ms"
+    look_ns: int = 0
+    """So long each look at a member's clock takes; 0: time stands still within a duty cycle."""
     appointed_leader_id: int = -1
     host_names: bool = False
     cycle_ns: int = 100 * US

@@ -95,6 +95,7 @@ class RegisterService(ClusteredService):
         """Whether every record is published to FEED_TOPIC."""
         self.fails_next = False
         """Makes the service raise, at its next record, an error that no other member has."""
+        self._latest = 0
         self._cluster: Cluster | None = None
 
     @property
@@ -153,6 +154,7 @@ class RegisterService(ClusteredService):
             wrong = self._check_order(session_id, request.number)
         else:
             wrong = self._check_once(session.identity.hex(), request.number)
+        wrong = self._check_time(timestamp) or wrong
         self._fail(request)
         self._observer.on_request(session_id, request, position)
         reply = self._apply(session, request, timestamp)
@@ -243,7 +245,13 @@ class RegisterService(ClusteredService):
             wrong = f"timer {correlation_id} fired at {timestamp}, before its deadline {deadline}"
         elif deadline is None:
             wrong = f"timer {correlation_id} fired, and is not scheduled"
+        wrong = self._check_time(timestamp) or wrong
         self._done(self.cluster.log_position, f"timer id={correlation_id} time={timestamp}", wrong)
+
+    def _check_time(self, timestamp: int) -> str:
+        """As far as this instance has seen times; they are no part of its state."""
+        before, self._latest = self._latest, max(self._latest, timestamp)
+        return f"time {timestamp} comes after {before}" if timestamp < before else ""
 
     def on_new_leadership_term(self, event: Any) -> None:
         text = f"term {event.leadership_term_id} leader={event.leader_member_id} time={event.timestamp}"

@@ -248,6 +248,14 @@ def test_clusters_whose_time_is_finer_than_milliseconds(seed: int, time_unit: st
     assert outcome.executed > 0
 
 
+@pytest.mark.parametrize("time_unit", ["us", "ns"])
+def test_time_that_passes_within_a_duty_cycle_does_not_go_back_in_the_log(time_unit: str) -> None:
+    """Timers are fired after a cycle has begun, and before it takes messages."""
+    outcome = run_seed(7, Options(clients=3, operation_mean_ns=2_000_000, time_unit=time_unit, look_ns=20))
+    assert outcome.violation is None, outcome.violation
+    assert outcome.executed > 0
+
+
 def test_histories_that_stay_undecided_fail_a_run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,9 @@ cdef class Actor:
     cdef void wake(self) noexcept
     cdef void sleep(self, int64_t now_ns, int64_t wait_ns) noexcept
 
+cdef class MemberClock(VirtualClock):
+    cdef int64_t _look_ns
+
 cdef class NodeActor(Actor):
     cdef NodeCycle _cycle
     cdef MediaDriver _driver

@@ -19,6 +19,9 @@ class Actor:
     def resume(self, now_ns: int) -> None: ...
     def sleep_for(self, now_ns: int, wait_ns: int) -> None: ...
 
+class MemberClock(VirtualClock):
+    def __init__(self, now_ns: int, epoch_offset_ns: int, look_ns: int) -> None: ...
+
 class NodeActor(Actor):
     leaves_at_ns: int
     @property

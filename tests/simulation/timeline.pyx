@@ -72,6 +72,18 @@ cdef class Actor:
         self.sleep(now_ns, wait_ns)
 
 
+cdef class MemberClock(VirtualClock):
+    """The clock of a member: each look at it takes `look_ns`, so that time passes within a duty cycle."""
+
+    def __init__(self, int64_t now_ns, int64_t epoch_offset_ns, int64_t look_ns):
+        super().__init__(now_ns, epoch_offset_ns)
+        self._look_ns = look_ns
+
+    cdef int64_t nano_time(self) noexcept nogil:
+        self.now_ns += self._look_ns
+        return self.now_ns
+
+
 cdef class NodeActor(Actor):
     """Runs the duty cycle of a node and parks it as its own thread would. The clock may run at another rate."""
 
