@@ -9,13 +9,14 @@ from ordo.applications.app_versions import AppVersions
 from ordo.applications.outputs import NULL_SESSION_ID, Output, group_identity
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.app_version import NO_VERSION
+from ordo.cluster.wire.codecs import find_time_unit
 from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL, SEQUENCE_LEVEL
 from ordo.cluster.wire.ordo_codecs import QueryStatus
 from ordo.cluster.wire.sessions.query_call import ask_service
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
 from ordo.follow.entries import EntryKind, LogEntry, is_snapshot
-from ordo.runtime.errors import Reject, ServiceError, SnapshotError
+from ordo.runtime.errors import ClusterError, Reject, ServiceError, SnapshotError
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.sbe import BYTES, Message
 from ordo.service_api.native import Header, MessageSequence
@@ -266,7 +267,10 @@ class AppExecutor:
 
     def _on_new_term(self, entry: LogEntry) -> None:
         values = entry.values
-        self.cluster.time_unit = TimeUnit(values.time_unit)
+        unit = find_time_unit(values.time_unit)
+        if unit is None:
+            raise ClusterError(f"log: time_unit={values.time_unit} at position={entry.position} is none")
+        self.cluster.time_unit = unit
         event = NewLeadershipTermEvent(
             values.leadership_term_id,
             values.log_position,

@@ -19,7 +19,7 @@ from ordo.consumers.shared_consumer import SharedConsumer, SharedConsumerChoices
 from ordo.consumers.shared_member import Delivered, Delivery
 from ordo.follow.entries import LogEntry
 from ordo.runtime.agents.use import Origin
-from ordo.runtime.errors import ClusterTimeoutError, OrdoError, SessionClosedError
+from ordo.runtime.errors import ClusterTimeoutError, SessionClosedError
 from ordo.runtime.event_loops import demand_own_loop
 
 IDLE_INTERVAL_S = 0.010
@@ -36,7 +36,7 @@ class AsyncFace(Generic[Item]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
-        self._failure: OrdoError | None = None
+        self._failure: Exception | None = None
 
     @property
     def is_paused(self) -> bool:
@@ -149,7 +149,7 @@ class AsyncFace(Generic[Item]):
                 count = self._face.keep_alive()
                 if count == 0:
                     break
-        except OrdoError as error:
+        except Exception as error:  # raised into the event loop it would only be written down
             self._failure = error
             if self._face.descriptor is not None:
                 self._loop.remove_reader(self._face.descriptor)

@@ -10,7 +10,6 @@ from ordo import ClientSession, Cluster, ClusteredService, Header, Reject, Snaps
 TOKENS_MAX = 10
 REFILL_MS = 100
 """A bucket gets one token more in so much time."""
-FULL_AFTER_MS = TOKENS_MAX * REFILL_MS
 
 
 class RateLimiter(ClusteredService):
@@ -24,6 +23,7 @@ class RateLimiter(ClusteredService):
         self.full_from: dict[str, int] = {}
 
     def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
+        self.cluster = cluster
         if snapshot is not None:
             self.full_from = json.loads(snapshot.read())
 
@@ -34,10 +34,13 @@ class RateLimiter(ClusteredService):
             key = payload.decode()
         except UnicodeDecodeError:
             raise Reject("a key must be UTF-8") from None
-        full_from = max(self.full_from.get(key, 0), timestamp) + REFILL_MS
-        wait_ms = full_from - timestamp - FULL_AFTER_MS
-        if wait_ms > 0:
-            return str(wait_ms).encode()
+        unit = self.cluster.time_unit
+        assert unit is not None, "every message is in a term, whose first record names it"
+        refill = unit.duration(milliseconds=REFILL_MS)
+        full_from = max(self.full_from.get(key, 0), timestamp) + refill
+        wait_ns = unit.to_ns(full_from - timestamp - TOKENS_MAX * refill)
+        if wait_ns > 0:
+            return str(-(-wait_ns // 1_000_000)).encode()
         self.full_from[key] = full_from
         return b"0"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, TypeAlias
 
 from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.native.cluster_time import TIMESTAMP_MAX
 
 
 class AtSequence(NamedTuple):
@@ -19,12 +20,15 @@ class AtTime(NamedTuple):
     timestamp: int
 
 
+INT64_MAX = 2**63 - 1
 Beginning: TypeAlias = int | Literal["live"] | AtSequence | AtTime
 
 
 def check_beginning(begin: Beginning) -> None:
-    """Raise ConfigurationError for a number or a time that cannot be one."""
-    if isinstance(begin, AtSequence) and begin.sequence < 1:
-        raise ConfigurationError(f"from_position: {begin}: allowed are numbers from 1 on")
-    if isinstance(begin, AtTime) and begin.timestamp < 0:
-        raise ConfigurationError(f"from_position: {begin}: allowed are times from 0 on")
+    """Raise ConfigurationError for a position, a number or a time that cannot be one."""
+    if isinstance(begin, int) and begin > INT64_MAX:
+        raise ConfigurationError(f"from_position: {begin}: allowed are positions up to {INT64_MAX}")
+    if isinstance(begin, AtSequence) and not 1 <= begin.sequence <= INT64_MAX:
+        raise ConfigurationError(f"from_position: {begin}: allowed are numbers from 1 to {INT64_MAX}")
+    if isinstance(begin, AtTime) and not 0 <= begin.timestamp <= TIMESTAMP_MAX:
+        raise ConfigurationError(f"from_position: {begin}: allowed are times from 0 to {TIMESTAMP_MAX}")

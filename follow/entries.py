@@ -122,7 +122,7 @@ class LogEntry(NamedTuple):
     """The position after the entry, in bytes: reading with `from_position=position` goes on with the next one."""
     kind: EntryKind
     timestamp: int
-    """Cluster time in ms since 1970."""
+    """Cluster time since 1970, in the unit of the log: `TimeUnit.of_timestamp` says which."""
     leadership_term_id: int
     session_id: int
     """The session of a message, a request or a session entry; -1 for all other entries."""

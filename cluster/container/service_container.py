@@ -40,7 +40,7 @@ from ordo.cluster.container.tables.consumers import ContainerConsumers
 from ordo.cluster.container.tables.message_numbers import MessageNumbers
 from ordo.cluster.container.versions import ServiceVersions, VersionSwitch
 from ordo.cluster.wire import codecs, ordo_codecs
-from ordo.cluster.wire.codecs import ClusterAction
+from ordo.cluster.wire.codecs import ClusterAction, find_time_unit
 from ordo.cluster.wire.counters.component_errors import ComponentErrors
 from ordo.cluster.wire.counters.mark_file import ComponentType, container_mark_file_name
 from ordo.cluster.wire.log_index.entries import SPACING_BYTES
@@ -54,7 +54,7 @@ from ordo.runtime.native.memory import FileMemoryProvider, MemoryProvider
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.sbe import bind
 from ordo.service_api import snapshot as service_snapshot
-from ordo.service_api.service import NewLeadershipTermEvent, Service, TimeUnit
+from ordo.service_api.service import NewLeadershipTermEvent, Service
 from ordo.service_api.state_hash import hash_state, implements_state_hash
 from ordo.transport.streams.publication import MAX_MESSAGE_LENGTH
 
@@ -389,7 +389,9 @@ class ServiceContainer(ContainerLoop):
     def _on_new_term(self, event: records.NewLeadershipTermEvent, position: int) -> None:
         if event.term_base_log_position == 0 and not self.versions.begin_log(event.app_version):
             return
-        time_unit = TimeUnit(event.time_unit)
+        time_unit = find_time_unit(event.time_unit)
+        if time_unit is None:
+            raise ClusterError(f"log: time_unit={event.time_unit} at {position=} is none")
         if self.cluster.time_unit not in (None, time_unit):
             raise ClusterError(f"log: time unit {time_unit.name} at {position=}, was {self.cluster.time_unit}")
         self.cluster.time_unit = time_unit

@@ -12,6 +12,7 @@ from ordo.backup.folder import ARCHIVE, CLUSTER, STATUS, BackupFolder, look, rea
 from ordo.backup.plan import Target, find_plan
 from ordo.backup.snapshot_copy import check_snapshot
 from ordo.runtime.errors import OrdoError
+from ordo.runtime.native.cluster_time import time_ms
 
 STOPPED = "stopped"
 GONE = "gone"
@@ -34,7 +35,7 @@ def describe_backup(path: Path) -> dict[str, Any]:
         "snapshots": [
             {
                 "position": one.log_position,
-                "timestamp": one.timestamp,
+                "timestamp": time_ms(one.timestamp),
                 "leadership_term": one.leadership_term_id,
                 "digest": contents.digests.get(one.log_position, b"").hex(),
             }

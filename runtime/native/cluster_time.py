@@ -95,7 +95,11 @@ def time_ms(timestamp: int) -> int:
 
 
 def timestamp_of_ns(value_ns: int) -> int:
-    """Return nanoseconds since 1970 as a timestamp whose size tells its unit: times before March 1973 in ms."""
+    """Return nanoseconds since 1970 as a timestamp whose size tells its unit: times before March 1973 in ms.
+
+    What is later than the year 2262 is TIMESTAMP_MAX, which no log comes to.
+    """
+    value_ns = min(value_ns, TIMESTAMP_MAX)
     return value_ns if value_ns >= NANOS_MIN else value_ns // MILLISECOND_NS
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from examples.lock_service import LockService
 from examples.rate_limiter import REFILL_MS, TOKENS_MAX, RateLimiter
+from ordo.runtime.native.cluster_time import TimeUnit
 from ordo.service_api.testing.harness import CloseSession, Message, OpenSession, ServiceHarness, check_service
 
 NOON = 1_000_000
@@ -18,6 +21,15 @@ def test_a_key_has_so_many_tokens_and_gets_them_back_with_time() -> None:
     wait_ms = str(REFILL_MS).encode()
     left_ms = str(REFILL_MS - 30).encode()
     assert harness.egress(1) == [b"0"] * TOKENS_MAX + [wait_ms, left_ms, b"0", b"0"]
+
+
+@pytest.mark.parametrize("unit", TimeUnit)
+def test_the_limit_is_the_same_in_each_unit_of_time(unit: TimeUnit) -> None:
+    noon, refill = unit.duration(seconds=1000), unit.duration(milliseconds=REFILL_MS)
+    harness = ServiceHarness(RateLimiter, time_unit=unit).execute(OpenSession(1, noon))
+    for timestamp in [*[noon] * (TOKENS_MAX + 1), noon + refill]:
+        harness.execute(Message(1, timestamp, b"alice"))
+    assert harness.egress(1) == [b"0"] * TOKENS_MAX + [str(REFILL_MS).encode(), b"0"]
 
 
 def test_whoever_was_refused_is_let_in_when_it_was_told_to_come_back() -> None:

@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 import grpc
 import pytest
 
+from ordo.consumers.async_consumer import AsyncFace
 from ordo.gateway.callers.batches import BATCH_BYTES_MAX, ITEM_OVERHEAD_BYTES
 from ordo.gateway.callers.bounds import NoPlaceError, Places
 from ordo.gateway.callers.settings import GatewaySettings
@@ -402,3 +403,34 @@ def test_steps_of_the_other_kind(is_shared: bool, step: pb.ConsumeRequest, why: 
 
     with pytest.raises(ConfigurationError, match=why):
         run(work)
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_beginning_at_the_end_of_the_calendar_is_searched_for(is_shared: bool) -> None:
+    """No log has times after the year 2262, in nanoseconds: such a consumer begins with what comes next."""
+    begin = pb.BeginConsuming(name="billing", is_shared=is_shared, from_timestamp=253_402_300_799_999)
+
+    async def enter() -> None:
+        async with open_member(begin, SETTINGS, b"") as member:
+            assert member.take() is None
+            await member.await_change()
+
+    run(enter)
+
+
+def test_whatever_ends_the_duty_cycles_of_a_consumer_is_raised_to_whom_it_serves() -> None:
+    """Raised into the event loop it would be written down, and the caller would wait for ever."""
+
+    def fail() -> int:
+        raise ValueError("a fault of the consumer")
+
+    face: Any = SimpleNamespace(
+        descriptor=None, timeout_s=30, begin_close=lambda: None, keep_alive=fail, abandon=lambda: None
+    )
+
+    async def wait() -> None:
+        async with AsyncFace[object](face) as consumer:
+            with pytest.raises(ValueError, match="a fault of the consumer"):
+                await anext(consumer)
+
+    run(wait)

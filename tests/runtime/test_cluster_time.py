@@ -10,6 +10,7 @@ from ordo.runtime.native.cluster_time import (
     EARLIEST,
     MICROS_MIN,
     NANOS_MIN,
+    TIMESTAMP_MAX,
     TimeUnit,
     describe_time,
     time_ms,
@@ -108,6 +109,11 @@ def test_times_are_written_as_exactly_as_they_are_known() -> None:
         (f"{NOW_NS // 1000}us", NOW_NS // 1000 * 1000),
         (f"{NOW_NS // 1_000_000}ms", NOW_NS // 1_000_000 * 1_000_000),
         ("1970-01-02T00:00:00Z", 86_400_000),
+        ("2262-04-11T23:47:16.854775807Z", TIMESTAMP_MAX),
+        ("2300-01-01T00:00:00Z", TIMESTAMP_MAX),
+        ("9999-12-31T23:59:59Z", TIMESTAMP_MAX),
+        ("99999999999999ms", TIMESTAMP_MAX),
+        ("9999999999999999999ms", TIMESTAMP_MAX),
         ("0ms", 0),
         ("2026-11-29T11:16:07", None),
         ("12", None),
@@ -133,4 +139,5 @@ def test_a_timestamp_of_any_unit_in_that_of_a_log(unit: TimeUnit) -> None:
 
 def test_dates_and_nanoseconds_as_timestamps() -> None:
     assert timestamp_of_date(AT) == NOW_NS // 1000 * 1000
+    assert timestamp_of_date(datetime.max.replace(tzinfo=UTC)) == TIMESTAMP_MAX
     assert timestamp_of_ns(NANOS_MIN - 1) == (NANOS_MIN - 1) // 1_000_000

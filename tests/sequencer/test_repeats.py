@@ -289,8 +289,10 @@ def test_a_reader_begins_with_the_first_entry_of_a_time(world: RepeatingWorld, r
         assert [one[:7] for one in world.seen] == [one[:7] for one in rest]
 
 
-@pytest.mark.parametrize("begin", [AtSequence(0), AtTime(-1)])
-def test_a_beginning_that_cannot_be_one_is_refused(begin: AtSequence | AtTime, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("begin", [AtSequence(0), AtSequence(2**63), AtTime(-1), AtTime(10**19), 2**63])
+def test_a_beginning_that_cannot_be_one_is_refused(
+    begin: int | AtSequence | AtTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before a driver is begun, which nobody would end."""
     monkeypatch.setattr(ClientTransport, "embedded", None)
     with pytest.raises(ConfigurationError, match="allowed are"):

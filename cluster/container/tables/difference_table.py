@@ -18,6 +18,7 @@ from ordo.cluster.wire.sessions.difference_codec import (
     encode_difference,
 )
 from ordo.runtime.errors import SnapshotError
+from ordo.runtime.native.cluster_time import time_ms
 
 GROUPS_MAX = 32
 
@@ -94,6 +95,6 @@ def _describe(report: DifferenceReport) -> dict[str, Any]:
         "canary": None if report.canary_length < 0 else repr(report.canary),
         "canary_length": report.canary_length,
         "found": report.found,
-        "time": report.timestamp,
+        "time": time_ms(report.timestamp),
         "log_position": report.log_position,
     }

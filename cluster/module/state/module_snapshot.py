@@ -12,7 +12,7 @@ from ordo.cluster.module.sessions.sessions import ClusterSession, OpenSessions
 from ordo.cluster.module.sessions.timers import ClusterTimers
 from ordo.cluster.module.state.state_store import Skip
 from ordo.cluster.wire import codecs, ordo_codecs
-from ordo.cluster.wire.codecs import ClusterTimeUnit, SnapshotMark
+from ordo.cluster.wire.codecs import ClusterTimeUnit, SnapshotMark, find_time_unit
 from ordo.cluster.wire.configuration import NamedConfiguration, decode_configuration
 from ordo.cluster.wire.levels import FIRST_LEVEL
 from ordo.cluster.wire.log_identity import LogIdentity, pack_identity, unpack_identity
@@ -228,10 +228,10 @@ def decode(messages: Iterable[bytes]) -> ModuleSnapshot:
 
 
 def _time_unit(value: int) -> ClusterTimeUnit:
-    try:
-        return ClusterTimeUnit(value)
-    except ValueError:
-        raise ClusterError(f"snapshot: time_unit={value} is none") from None
+    found = find_time_unit(value)
+    if found is None:
+        raise ClusterError(f"snapshot: time_unit={value} is none")
+    return found
 
 
 def _decode_into(snapshot: ModuleSnapshot, table: Any, values: Any, message: bytes) -> None:

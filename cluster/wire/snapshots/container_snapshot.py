@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordo.cluster.wire import codecs, ordo_codecs
-from ordo.cluster.wire.codecs import SnapshotMark
+from ordo.cluster.wire.codecs import SnapshotMark, find_time_unit
 from ordo.runtime.errors import SnapshotError
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.service_api.request_ids import PrincipalIds
@@ -257,10 +257,10 @@ def _check_marker(table: Any, values: Any, message: bytes, has_begun: bool) -> b
 
 
 def _time_unit(value: int) -> TimeUnit:
-    try:
-        return TimeUnit(value)
-    except ValueError:
-        raise SnapshotError(f"snapshot: time_unit={value} is none") from None
+    found = find_time_unit(value)
+    if found is None:
+        raise SnapshotError(f"snapshot: time_unit={value} is none")
+    return found
 
 
 def payloads(messages: Iterable[Any]) -> Iterator[bytes]:

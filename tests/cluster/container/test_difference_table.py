@@ -34,6 +34,13 @@ def rows(table: DifferenceTable, after: int = -1, group: str = "pricing") -> lis
     return found
 
 
+@pytest.mark.parametrize("length_ns", [1, 1_000])
+def test_the_time_of_a_difference_is_told_in_milliseconds(length_ns: int) -> None:
+    table = DifferenceTable()
+    table.take(difference(100, timestamp=1_772_366_400_123_456_789 // length_ns))
+    assert rows(table)[0]["time"] == 1_772_366_400_123
+
+
 def test_a_difference_is_described() -> None:
     table = DifferenceTable()
     table.take(difference(100))

@@ -673,6 +673,22 @@ def test_a_service_that_raises_ends_the_container_and_says_where(node: ServiceNo
     assert node.service_position.value < position
 
 
+def test_a_term_of_a_version_that_had_no_time_unit_is_in_milliseconds(node: ServiceNode, start: Start) -> None:
+    container = start()
+    node.begin_term(0, leads=False, time_unit=-(2**31))
+    node.commit()
+    node.run(container)
+    assert container.cluster.time_unit is TimeUnit.MILLIS
+
+
+def test_a_time_unit_that_is_none_is_refused(node: ServiceNode, start: Start) -> None:
+    container = start()
+    node.begin_term(0, leads=False, time_unit=7)
+    node.commit()
+    with pytest.raises(ClusterError, match="time_unit=7 at position=96 is none"):
+        node.run(container)
+
+
 def test_a_change_of_the_time_unit_is_refused(node: ServiceNode, start: Start) -> None:
     container = start()
     node.begin_term(0, leads=False)

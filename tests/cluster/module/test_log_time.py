@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from ordo.cluster.module.log.log_executor import LogRecord
+from ordo.cluster.module.state import module_snapshot
 from ordo.cluster.module.state.settings import ModuleSettings
 from ordo.cluster.module.versions.log_time import LogTime
 from ordo.cluster.wire import codecs
+from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.runtime.errors import ClusterError
 from ordo.runtime.native.cluster_time import TimeUnit
 
@@ -53,3 +55,14 @@ def test_without_a_snapshot_and_for_other_records_there_is_nothing_to_refuse() -
 def test_milliseconds_are_the_default() -> None:
     assert ModuleSettings(member_id=0).cluster_time_unit is TimeUnit.MILLIS
     assert ModuleSettings(member_id=0, time_unit="ns").cluster_time_unit is TimeUnit.NANOS
+
+
+@pytest.mark.parametrize("codec", [module_snapshot, container_snapshot])
+def test_snapshots_of_a_version_that_had_no_time_unit_are_in_milliseconds(codec: Any) -> None:
+    no_unit: Any = -(2**31)
+    point = module_snapshot.SnapshotPoint(640, 3, 1, no_unit)
+    contents: Any = module_snapshot.ModuleSnapshot(point, 2, terms=[(3, 0)])
+    if codec is container_snapshot:
+        contents = container_snapshot.ServiceSnapshot(640, 3, no_unit, 1, (), ())
+    found = codec.decode(iter(list(codec.encode(contents))))
+    assert (found.point if codec is module_snapshot else found).time_unit is TimeUnit.MILLIS
