@@ -23,6 +23,7 @@ DOORS_MAX = 64
 CLAIMS_MAX = 1_024
 """Groups that have a coordinator at a time."""
 NO_LEASE = 0
+FIRST_EPOCH = 1
 
 
 @dataclass
@@ -60,7 +61,7 @@ class Coordinators:
     def __init__(self) -> None:
         self._doors: dict[str, Door] = {}
         self._claims: dict[str, Claim] = {}
-        self._next_epoch = 1
+        self._next_epoch = FIRST_EPOCH
         """The next lease or epoch."""
 
     def _take_epoch(self) -> int:
@@ -180,7 +181,9 @@ class Coordinators:
     # Snapshots
 
     def state(self) -> Iterator[tuple[object, ...]]:
-        """Give what a snapshot needs, in order."""
+        """Give what a snapshot needs, in order: nothing before the first door, as members of older releases do."""
+        if self._next_epoch == FIRST_EPOCH:
+            return
         yield "epoch", self._next_epoch
         for one in self._doors.values():
             yield "door", one.node_id, one.address, one.process, one.network, one.lease, one.until, one.length

@@ -223,6 +223,15 @@ def test_a_snapshot_of_before_there_were_doors_is_read() -> None:
     assert json.loads(harness.query(encode_order(OrderKind.DOORS))) == []
 
 
+def test_members_of_before_there_were_doors_take_the_same_snapshot_until_the_first_door_comes() -> None:
+    cluster = Cluster()
+    assert cluster.commit(7) == 0 and cluster.renew(1) == (NOT, -1) and cluster.coordinate(1) == (NOT, -1)
+    kinds = [json.loads(one)[0] for one in cluster.harness.take_snapshot().messages]
+    assert kinds == ["next", "topic", "group", "offset", "end"]
+    cluster.register("a")
+    assert b'["epoch",2]' in cluster.harness.take_snapshot().messages
+
+
 # Random orders: doors stand still, come back, are replaced; what they sent arrives late
 
 
