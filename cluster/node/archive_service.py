@@ -12,9 +12,9 @@ from ordo.archive.control.settings import ControlSettings
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.archive.protocol.own_codecs import PlaceFinder, PlaceKind, ToldIdentity, ToldPlace
 from ordo.cluster.wire.log_index.entries import FILE_NAME
-from ordo.cluster.wire.log_index.index import IndexFault, LogIndex
+from ordo.cluster.wire.log_index.index import LogIndex
 from ordo.cluster.wire.streams import EGRESS_STREAM_ID, LOG_STREAM_ID, is_feed, topic_of
-from ordo.runtime.errors import ArchiveError
+from ordo.runtime.errors import ArchiveError, OrdoError
 from ordo.runtime.reporting.logging import tell
 from ordo.runtime.security.authentication import Right
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ordo.archive.archive import Archive
     from ordo.archive.segments.catalog import RecordingDescriptor
     from ordo.cluster.module.state.counters import ModuleCounters
-    from ordo.runtime.native.cluster_time import TimeUnit
     from ordo.runtime.native.counters import Counter
     from ordo.runtime.security.authentication import Authenticator
     from ordo.transport.client.client import TransportClient
@@ -121,10 +120,9 @@ class CommittedLogBounds:
 class LogPlaces:
     """Finds numbers and times in a node's log by its index."""
 
-    def __init__(self, archive: Archive, cluster_dir: str, counters: ModuleCounters, time_unit: TimeUnit) -> None:
-        """`time_unit` is that of the log; questions may have times of any."""
+    def __init__(self, archive: Archive, cluster_dir: str, counters: ModuleCounters) -> None:
+        """Look into the index in a cluster folder; questions may have times of any unit."""
         self._archive = archive
-        self._time_unit = time_unit
         self._path = f"{cluster_dir}/{FILE_NAME}"
         self._counters = counters
         self._told: set[str] = set()
@@ -143,10 +141,10 @@ class LogPlaces:
             if kind is PlaceKind.SEQUENCE:
                 place = index.before_sequence(value)
                 return None if place is None else ToldPlace(*place)
-            position = index.find_time(self._time_unit.from_timestamp(value), self._counters.commit_position.value)
+            position = index.find_time(value, self._counters.commit_position.value)
             return None if position is None else ToldPlace(position, 0, value, False)
-        except IndexFault as fault:
-            self._tell(fault.message)
+        except Exception as error:  # a block that cannot be read, or a mistake of ours, must not end the node
+            self._tell(error.message if isinstance(error, OrdoError) else f"{type(error).__name__}: {error}")
             return None
 
     def _tell(self, problem: str) -> None:

@@ -371,8 +371,7 @@ class Node:
         return ring
 
     def _make_places(self) -> LogPlaces:
-        unit = self.config.cluster.cluster_time_unit
-        return LogPlaces(self.archive, str(self.config.cluster_dir), self.module.counters, unit)
+        return LogPlaces(self.archive, str(self.config.cluster_dir), self.module.counters)
 
     def _make_sync_queue(self) -> SyncQueue:
         """Make a queue whose completed syncs wake the parked node through the driver's wake socket."""

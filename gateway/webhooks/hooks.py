@@ -148,6 +148,8 @@ class ParallelHook:
         self._stopped = stopped
         self._taken = 0
         """Messages that the receiver took."""
+        self._resting = 0
+        """Messages that are held until their next try."""
         self._log = get_logger(hook=settings.name)
 
     async def run(self) -> None:
@@ -179,11 +181,22 @@ class ParallelHook:
             rest_s = pause_s(
                 failures + delivery.tries - 1, outcome, settings.retry_min_s, settings.retry_max_s, random.random()
             )
-            self._tell(post, delivery.tries, outcome, rest_s, counts=self._taken > taken)
-            if self._taken > taken:
+            counts = self._taken > taken or self._makes_room(delivery, outcome)
+            self._tell(post, delivery.tries, outcome, rest_s, counts=counts)
+            if counts:
                 self._source.nack(delivery, delay_s=rest_s)
                 return
+            self._resting += 1
             await rest(self._source, rest_s, lambda: not self._stopped.is_set() and self._source.holds(delivery))
+            self._resting -= 1
+
+    def _makes_room(self, delivery: Delivery, outcome: Outcome) -> bool:
+        """Return whether a refused message gives its place to another one, because all places hold such messages.
+
+        Not with its last try: only what is refused while others are taken is given up.
+        """
+        is_full = self._resting + 1 >= self._settings.in_flight_max
+        return is_full and outcome.is_refusal and delivery.tries < self._settings.tries_max
 
     async def _may_send(self, delivery: Delivery) -> bool:
         """Wait while an operator has paused the consumer; return whether the message is still to be sent from here."""
@@ -210,6 +223,9 @@ async def serve(settings: WebhookSettings, stopped: asyncio.Event) -> None:
             ) as consumer:
                 await OrderedHook(settings, consumer, receiver, stopped).run()
             return
+        await asyncio.to_thread(check_stored, settings)  # who joins is given messages, and each counts as tried
+        if stopped.is_set():
+            return
         async with AsyncSharedConsumer(
             settings.endpoints,
             settings.name,
@@ -221,14 +237,19 @@ async def serve(settings: WebhookSettings, stopped: asyncio.Event) -> None:
         ) as consumer:
             while consumer.position < 0 and not stopped.is_set():
                 await consumer.await_change()
-            await asyncio.to_thread(check_stored, settings)
+            if not stopped.is_set():
+                await asyncio.to_thread(check_stored, settings)  # another one may have begun it meanwhile
             await ParallelHook(settings, consumer, receiver, stopped).run()
 
 
 def check_stored(settings: WebhookSettings) -> None:
     """Raise ConfigurationError where the hook that first ran with this name has other settings: those are in force."""
     with ConsumerOrders(list(settings.endpoints), settings=settings.client) as orders:
+        if all(one["name"] != settings.name for one in orders.list_all()):
+            return
         stored = orders.describe(settings.name)
+        if "tries_max" not in stored:
+            return  # it is in order, which joining is told
     has = {"--in-flight": stored["in_flight_max"], "--tries": stored["tries_max"]}
     if (settings.in_flight_max, settings.tries_max) != tuple(has.values()):
         told = " ".join(f"{option} {value}" for option, value in has.items())

@@ -22,6 +22,8 @@ from ordo.runtime.version import VERSION
 ID_BYTES = 16
 RETRY_AFTER_MAX_S = 3600.0
 GONE = 410
+LATER = (408, 425, 429)
+"""Statuses of 4xx with which a receiver asks to come again."""
 REASON_BYTES_MAX = 200
 """So much of a refusal is shown."""
 _KEY = struct.Struct("<qqqq")
@@ -76,6 +78,8 @@ class Outcome:
     """Why the message was not taken; empty: it was."""
     retry_after_s: float = 0.0
     """The receiver wants no further try before."""
+    is_refusal: bool = False
+    """The receiver has looked at the message, and will not have it: a status of 4xx that says nothing of later."""
 
     @property
     def is_taken(self) -> bool:
@@ -151,7 +155,8 @@ def outcome_of(status: int, reason: bytes, retry_after: str) -> Outcome:
             f"status {status}: a redirect is not followed; give the URL where it leads", _seconds(retry_after)
         )
     text = _in_one_line(reason.decode(errors="replace"))
-    return Outcome(f"status {status}{': ' + text if text else ''}", _seconds(retry_after))
+    is_refusal = 400 <= status < 500 and status not in LATER
+    return Outcome(f"status {status}{': ' + text if text else ''}", _seconds(retry_after), is_refusal)
 
 
 def _in_one_line(text: str) -> str:

@@ -63,10 +63,6 @@ class TimeUnit(IntEnum):
         """Return a time or a duration of this unit in nanoseconds."""
         return value * self.length_ns
 
-    def from_timestamp(self, timestamp: int) -> int:
-        """Return a timestamp of any unit in this one, rounded up, at most TIMESTAMP_MAX."""
-        return min(-(-time_ns(timestamp) // self.length_ns), TIMESTAMP_MAX)
-
     def to_datetime(self, timestamp: int) -> datetime:
         """Return a timestamp as a date in UTC, rounded down to microseconds."""
         return _EPOCH + timedelta(microseconds=self.to_ns(timestamp) // MICROSECOND_NS)

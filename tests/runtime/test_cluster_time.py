@@ -127,16 +127,6 @@ def test_times_as_people_write_them(text: str, found: int | None) -> None:
     assert found is None or time_ns(found) == (found * 1_000_000 if found < MICROS_MIN else found)
 
 
-@pytest.mark.parametrize("unit", TimeUnit)
-def test_a_timestamp_of_any_unit_in_that_of_a_log(unit: TimeUnit) -> None:
-    own = NOW_NS // unit.length_ns
-    assert unit.from_timestamp(own) == own
-    assert unit.from_timestamp(NOW_NS) == -(-NOW_NS // unit.length_ns), "nothing before it is as new"
-    assert unit.from_timestamp(NOW_NS // 1_000_000) == NOW_NS // 1_000_000 * (1_000_000 // unit.length_ns)
-    assert unit.from_timestamp(MICROS_MIN - 1) <= 2**63 - 1
-    assert unit.from_timestamp(0) == 0
-
-
 def test_dates_and_nanoseconds_as_timestamps() -> None:
     assert timestamp_of_date(AT) == NOW_NS // 1000 * 1000
     assert timestamp_of_date(datetime.max.replace(tzinfo=UTC)) == TIMESTAMP_MAX

@@ -112,6 +112,8 @@ class IndexFile:
             os.replace(self._new_path, self._path)
         except OSError:
             os.close(fd)
+            with suppress(OSError):
+                os.remove(self._new_path)  # the log beside it needs the room
             raise
         os.close(self._fd)
         self._fd, self._first_ordinal = fd, first_ordinal

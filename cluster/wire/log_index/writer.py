@@ -125,7 +125,10 @@ class IndexWriter:
         first = file.first_from(start_position)
         gone = file.place_up_to(first - 1)
         if gone >= let_go_min:
-            file.let_go(gone)
+            try:
+                file.let_go(gone)
+            except OSError:  # no room for the copy: the next look tries again, and the file is whole as it is
+                return
             first -= gone
         if self._shown is not None:
             self._shown.set_initial(file.read(0) if file.count else None)

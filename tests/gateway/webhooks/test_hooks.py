@@ -171,10 +171,15 @@ class SharedSource(Source):
         self.done: list[int] = []
         self.lost: set[int] = set()
         self.given_up = 0
+        self.places = 256
+        self.held: set[int] = set()
         self.delays_s: list[float] = []
 
     def take(self, limit: int) -> list[Delivery]:  # type: ignore[override]
-        return [self.deliveries.popleft() for _ in range(min(limit, len(self.deliveries)))]
+        room = min(limit, self.places - len(self.held), len(self.deliveries))
+        taken = [self.deliveries.popleft() for _ in range(room)]
+        self.held.update(one.position for one in taken)
+        return taken
 
     async def await_change(self) -> None:
         await asyncio.sleep(0)
@@ -186,10 +191,12 @@ class SharedSource(Source):
 
     def ack(self, delivery: Delivery) -> bool:
         self.done.append(delivery.position)
+        self.held.discard(delivery.position)
         return True
 
     def nack(self, delivery: Delivery, *, delay_s: float = 0.0) -> bool:
         self.delays_s.append(delay_s)
+        self.held.discard(delivery.position)
         if delivery.tries < QUICK.tries_max:
             self.deliveries.append(delivery._replace(tries=delivery.tries + 1))
         else:
@@ -215,11 +222,12 @@ class Choosy(Receiver):
     def __init__(self, *refused: int, down: int = 0) -> None:
         super().__init__()
         self.refused, self.down = refused, down
+        self.refusal = Outcome("status 500")
 
     async def send(self, post: Post) -> Outcome:
         taken = await super().send(post)
         is_down = len(self.positions) <= self.down
-        return Outcome("status 500") if is_down or post.position in self.refused else taken
+        return self.refusal if is_down or post.position in self.refused else taken
 
 
 def test_only_what_is_refused_while_others_are_taken_is_given_up() -> None:
@@ -237,6 +245,18 @@ def test_only_what_is_refused_while_others_are_taken_is_given_up() -> None:
     assert 300 not in source.done
     assert source.given_up == 1
     assert receiver.positions.count(300) > QUICK.tries_max
+
+
+def test_refused_messages_in_all_places_make_room_for_others() -> None:
+    stopped = asyncio.Event()
+    two = replace(QUICK, in_flight_max=2)
+    source = SharedSource([100, 200, 300], lambda: stopped.set() if 300 in source.done else None)
+    receiver = Choosy(100, 200)
+    receiver.refusal = Outcome("status 422", is_refusal=True)
+    source.places = 2
+    asyncio.run(ParallelHook(two, source, receiver, stopped).run())
+    assert source.done == [300]
+    assert source.given_up == 0
 
 
 def test_nothing_is_given_up_while_the_receiver_is_down() -> None:
