@@ -30,6 +30,8 @@ READY_S = 5.0
 """So long a request that needs the lease waits for it."""
 UNUSED_S = 120.0
 """A group that nobody has asked for so long gets no coordinator kept for it."""
+RELEASES_MAX = 40
+"""So many groups are let go at a time: with the longest names they fill most of what a request may have."""
 LEAVE_S = 2.0
 SESSIONS_TRIED_MAX = 3
 OLD_SERVICE = "the cluster's service knows no doors: update its members first; until then there are no groups here"
@@ -75,6 +77,8 @@ class DoorLease:
         self._held_until_s = 0.0
         self._epochs: dict[str, int] = {}
         self._used_s: dict[str, float] = {}
+        self._released: dict[str, int] = {}
+        """Groups with their epochs that this door has let go, until the cluster knows."""
         self._claiming: dict[str, asyncio.Task[Coordinator]] = {}
         self._neighbours: Sequence[Neighbour] = ()
         self._changed = asyncio.Event()
@@ -123,6 +127,7 @@ class DoorLease:
         if lease != self._lease or not self.is_held:  # it is over meanwhile
             return Coordinator(KafkaError.NOT_COORDINATOR)
         self._epochs[group], self._used_s[group] = answer.number, self._loop.time()
+        self._released.pop(group, None)
         return Coordinator(KafkaError.NONE, answer.number, self.node_id)
 
     def lose(self, group: str, epoch: int) -> None:
@@ -202,10 +207,14 @@ class DoorLease:
     async def _renew(self, begin_s: float) -> None:
         """Renew the lease, or get another one. Raises OrdoError."""
         if self._lease:
-            answer = await self._ask(OrderKind.RENEW, lease=self._lease, released=self._release(begin_s))
+            released = self._release(begin_s)
+            answer = await self._ask(OrderKind.RENEW, lease=self._lease, released=released)
             if answer.error:
                 self._end()
                 return
+            for group, epoch in released:
+                if self._released.get(group) == epoch:
+                    del self._released[group]
         else:
             if self._had_lease and await self._is_replaced():
                 self._refuse(f"another door is registered as {self._address}: give each an --advertise of its own")
@@ -239,6 +248,7 @@ class DoorLease:
         self._lease, self._held_until_s = 0, 0.0
         self._epochs.clear()
         self._used_s.clear()
+        self._released.clear()
         self._groups.drop_all()
 
     def _refuse(self, why: str, trouble: str = "") -> None:
@@ -250,15 +260,16 @@ class DoorLease:
         self.refusal = why or self.refusal
 
     def _release(self, now_s: float) -> Sequence[tuple[str, int]]:
-        """Let go of groups that nobody uses, and return them with their epochs."""
+        """Let go of groups that nobody uses, and return those of which the cluster does not know it, with epochs."""
         unused = [
-            (group, epoch)
-            for group, epoch in self._epochs.items()
+            group
+            for group in self._epochs
             if now_s - self._used_s[group] > UNUSED_S and not self._groups.is_used(group)
         ]
-        for group, _ in unused:
-            del self._epochs[group], self._used_s[group]
-        return unused
+        for group in unused[: RELEASES_MAX - len(self._released)]:
+            self._released[group] = self._epochs.pop(group)
+            del self._used_s[group]
+        return list(self._released.items())
 
     async def _is_replaced(self) -> bool:
         own = await self._look()

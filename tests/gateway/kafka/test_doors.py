@@ -15,9 +15,10 @@ from kio.schema.leave_group.v3.request import MemberIdentity
 from kio.schema.offset_commit.v7.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 from ordo import Topics
-from ordo.gateway.kafka.door_lease import OLD_SERVICE, UNUSED_S, DoorLease
+from ordo.gateway.kafka.door_lease import OLD_SERVICE, RELEASES_MAX, UNUSED_S, DoorLease
 from ordo.gateway.kafka.server import RequestCalls
 from ordo.gateway.kafka.service.orders import KafkaError, OrderKind, encode_order
+from ordo.gateway.kafka.service.topics import GROUP_LENGTH_MAX
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_table import TopicTable
 from ordo.gateway.kafka.wire.messages import Api
@@ -27,6 +28,7 @@ from tests.gateway.kafka.memory import SETTINGS, MemoryDoor, MemorySession, fram
 from tests.gateway.kafka.test_connection import METADATA, SECOND
 
 NOT = KafkaError.NOT_COORDINATOR
+REQUEST_BYTES_MAX = 128 << 10
 AWAY = KafkaError.COORDINATOR_NOT_AVAILABLE
 MEMBER: dict[str, Any] = {"group_id": "g", "member_id": "", "group_instance_id": None}
 JOIN = request_of(
@@ -233,6 +235,43 @@ def test_a_group_that_nobody_uses_is_let_go() -> None:
         return await ask(pair.second, find(2, "g"))
 
     assert with_pair(work).node_id == 1
+
+
+def test_groups_are_let_go_a_few_at_a_time_and_again_where_no_answer_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"{index:03}" + "\U0001f600" * (GROUP_LENGTH_MAX - 3) for index in range(RELEASES_MAX + 5)]
+    lengths: list[int] = []
+
+    async def work(pair: Pair) -> Any:
+        for one in names:
+            await ask(pair.first, find(2, one))
+        order = pair.first.session.order
+
+        async def lose_some(payload: bytes, timeout_s: float | None = None) -> Any:
+            if b"released" in payload:
+                lengths.append(len(payload))
+                if len(payload) > 1_000 and len([one for one in lengths if one > 1_000]) < 3:
+                    raise ClusterTimeoutError("nobody has answered")
+            return await order(payload, timeout_s)
+
+        monkeypatch.setattr(pair.first.session, "order", lose_some)
+        await pass_time(UNUSED_S + 2 * SETTINGS.lease_s)
+        assert pair.lease.is_held and pair.lease.epoch_of(names[0]) == 0
+        return await pair.first.session.query(OrderKind.COORDINATORS)
+
+    assert with_pair(work) == {}
+    assert max(lengths) < REQUEST_BYTES_MAX and len([one for one in lengths if one > 1_000]) == 4
+
+
+def test_a_group_that_is_asked_for_while_it_is_let_go_stays() -> None:
+    async def work(pair: Pair) -> Any:
+        await ask(pair.first, find(2, "g"))
+        lease = pair.lease
+        assert lease._release(asyncio.get_running_loop().time() + UNUSED_S + 1) == [("g", 3)]
+        assert codes_of(await ask(pair.first, commit(5))) == {0}, "it was claimed again"
+        await pass_time(SETTINGS.lease_s)
+        return (await ask(pair.second, find(2, "g"))).node_id
+
+    assert with_pair(work) == 0
 
 
 def test_a_door_that_ends_gives_its_groups_up() -> None:
