@@ -15,7 +15,15 @@ from uuid import uuid4
 
 from ordo.gateway.kafka.caller import Caller, error_of_group, is_final
 from ordo.gateway.kafka.groups.groups import Groups
-from ordo.gateway.kafka.service.orders import OTHER_SERVICE, KafkaError, OrderAnswer, OrderKind, encode_order
+from ordo.gateway.kafka.service.orders import (
+    NOT_A_QUERY,
+    OTHER_SERVICE,
+    UNKNOWN_KIND,
+    KafkaError,
+    OrderAnswer,
+    OrderKind,
+    encode_order,
+)
 from ordo.gateway.kafka.sessions import ClusterSession, ClusterSessions
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.runtime.errors import ClusterTimeoutError, DecodeError, OrdoError
@@ -196,8 +204,7 @@ class DoorLease:
             try:
                 await self._renew(begin_s)
             except (OrdoError, OSError) as error:
-                is_old = isinstance(error, OrdoError) and is_final(error)
-                self._refuse(OLD_SERVICE if is_old else "", str(error))
+                self._refuse(_reason_of(error), str(error))
             every_s = self._settings.lease_s / RENEWALS if self.is_held else RETRY_S
             self._woken.clear()
             with suppress(TimeoutError):
@@ -317,6 +324,14 @@ class DoorLease:
             with suppress(OrdoError, TimeoutError):
                 async with asyncio.timeout(LEAVE_S):
                     await self._session.order(encode_order(OrderKind.LEAVE, lease=lease), LEAVE_S)
+
+
+def _reason_of(error: OrdoError | OSError) -> str:
+    """Return why a door gets no lease after an error; empty where it may pass."""
+    if not isinstance(error, OrdoError) or not is_final(error):
+        return ""
+    is_old = any(one in error.message for one in (UNKNOWN_KIND, NOT_A_QUERY))
+    return OLD_SERVICE if is_old else error.message
 
 
 def _broker(node_id: int, address: str) -> Mapping[str, object]:

@@ -6,7 +6,7 @@ import socket
 from dataclasses import dataclass
 
 from ordo.gateway.doors.settings import DoorSettings, check_address
-from ordo.gateway.kafka.service.topics import NAME
+from ordo.gateway.kafka.service.topics import NAME, is_door_address
 from ordo.runtime.errors import ConfigurationError
 
 ALL_ADDRESSES = ("0.0.0.0", "::")
@@ -41,6 +41,10 @@ class KafkaSettings(DoorSettings):
         super().__post_init__()
         if self.advertise:
             check_address("advertise", self.advertise)
+        host = self.listen.rpartition(":")[0]
+        if not is_door_address(self.advertise or f"{host}:1"):
+            option = f"--advertise {self.advertise}" if self.advertise else f"--listen {self.listen}"
+            raise ConfigurationError(f"{option}: must be host:port in ASCII (of other names the xn-- form), not port 0")
         self.check_counts("connections_max", "readers_max")
         self.check_seconds("idle_s")
         if not 1 <= self.lease_s <= 60:

@@ -29,6 +29,8 @@ LENGTH_BYTES = _LENGTH.size
 METADATA_LENGTH_MAX = 1_024
 """Characters that a group may keep with an offset."""
 OTHER_SERVICE = "the cluster's service does not answer the door: it must be ordo:Topics, or made of it"
+UNKNOWN_KIND = "an order of a kind that this release does not know"
+NOT_A_QUERY = "not a query of ordo kafka"
 
 
 class OrderKind(IntEnum):
@@ -176,7 +178,7 @@ def split_order(payload: bytes) -> tuple[OrderKind, bytes] | None:
     try:
         kind = OrderKind(payload[len(MAGIC)])
     except (IndexError, ValueError):
-        raise DecodeError("an order of a kind that this release does not know") from None
+        raise DecodeError(UNKNOWN_KIND) from None
     return kind, payload[len(MAGIC) + 1 :]
 
 

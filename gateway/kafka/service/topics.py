@@ -13,6 +13,7 @@ from ordo.gateway.kafka.service.coordinators import Coordinators
 from ordo.gateway.kafka.service.orders import (
     METADATA_LENGTH_MAX,
     NO_PRODUCER,
+    NOT_A_QUERY,
     Append,
     KafkaError,
     OrderAnswer,
@@ -36,7 +37,8 @@ GROUP_LENGTH_MAX = 255
 COMMITS_MAX = TOPICS_MAX
 LEASE_MS_MIN, LEASE_MS_MAX = 1_000, 60_000
 NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
-ADDRESS = re.compile(r"[\w.:\[\]-]{1,255}:\d{1,5}", re.ASCII)
+ADDRESS = re.compile(r"[\w.:\[\]-]{1,255}:(\d{1,5})", re.ASCII)
+PORT_MAX = 65_535
 SNAPSHOT_END = b'["end"]'
 Offsets = dict[str, tuple[int, str]]
 
@@ -213,7 +215,7 @@ class Topics(ClusteredService):
         elif kind is OrderKind.COORDINATORS:
             found = self._coordinators.held(self.cluster.time)
         else:
-            raise Reject("not a query of ordo kafka")
+            raise Reject(NOT_A_QUERY)
         return json.dumps(found, separators=(",", ":")).encode()
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
@@ -251,6 +253,12 @@ class Topics(ClusteredService):
                 self._coordinators.restore(line)
 
 
+def is_door_address(address: str) -> bool:
+    """Return whether a door may be registered with an address."""
+    found = ADDRESS.fullmatch(address)
+    return found is not None and 0 < int(found[1]) <= PORT_MAX
+
+
 def _check_offset(one: object) -> tuple[str, int, str]:
     """Return topic, offset and metadata of a commit. Raises Reject."""
     match one:
@@ -273,7 +281,7 @@ def _check_door(fields: dict[str, object]) -> tuple[str, str, str, int]:
     """Return a door's address, process, network, and the milliseconds of its lease. Raises Reject."""
     match fields:
         case {"address": str(address), "process": str(process), "network": str(network), "lease_ms": int(length)}:
-            is_sound = ADDRESS.fullmatch(address) and NAME.fullmatch(process) and NAME.fullmatch(network)
+            is_sound = is_door_address(address) and NAME.fullmatch(process) and NAME.fullmatch(network)
             if is_sound and LEASE_MS_MIN <= length <= LEASE_MS_MAX:
                 return address, process, network, length
     raise Reject("an order is damaged: the door's address, name, network or lease")

@@ -193,6 +193,8 @@ def test_doors_and_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         (OrderKind.REGISTER, {"address": "a:1", "process": "p", "network": "n", "lease_ms": 999}),
         (OrderKind.REGISTER, {"address": "a:1", "process": "p", "network": "n", "lease_ms": 60_001}),
         (OrderKind.REGISTER, {"address": "a", "process": "p", "network": "n", "lease_ms": LEASE_MS}),
+        (OrderKind.REGISTER, {"address": "a:65536", "process": "p", "network": "n", "lease_ms": LEASE_MS}),
+        (OrderKind.REGISTER, {"address": "a:0", "process": "p", "network": "n", "lease_ms": LEASE_MS}),
         (OrderKind.REGISTER, {"address": "a\n:1", "process": "p", "network": "n", "lease_ms": LEASE_MS}),
         (OrderKind.REGISTER, {"address": "a:1", "process": "p", "network": "", "lease_ms": LEASE_MS}),
         (OrderKind.REGISTER, {"address": "a:1", "process": "p" * 65, "network": "n", "lease_ms": LEASE_MS}),

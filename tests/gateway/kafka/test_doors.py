@@ -14,21 +14,15 @@ from kio.schema.join_group.v5.request import JoinGroupRequestProtocol
 from kio.schema.leave_group.v3.request import MemberIdentity
 from kio.schema.offset_commit.v7.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
-from ordo import Topics
-from ordo.gateway.kafka.door_lease import OLD_SERVICE, RELEASES_MAX, UNUSED_S, DoorLease
-from ordo.gateway.kafka.server import RequestCalls
+from ordo.gateway.kafka.door_lease import DoorLease
 from ordo.gateway.kafka.service.orders import KafkaError, OrderKind, encode_order
-from ordo.gateway.kafka.service.topics import GROUP_LENGTH_MAX
 from ordo.gateway.kafka.settings import KafkaSettings
-from ordo.gateway.kafka.topic_table import TopicTable
 from ordo.gateway.kafka.wire.messages import Api
-from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError, Reject
 from tests.gateway.kafka.batches import request_of, response_of
-from tests.gateway.kafka.memory import SETTINGS, MemoryDoor, MemorySession, framed, pass_time, run
+from tests.gateway.kafka.memory import SETTINGS, MemoryDoor, framed, pass_time, run
 from tests.gateway.kafka.test_connection import METADATA, SECOND
 
 NOT = KafkaError.NOT_COORDINATOR
-REQUEST_BYTES_MAX = 128 << 10
 AWAY = KafkaError.COORDINATOR_NOT_AVAILABLE
 MEMBER: dict[str, Any] = {"group_id": "g", "member_id": "", "group_instance_id": None}
 JOIN = request_of(
@@ -228,52 +222,6 @@ def test_members_that_wait_are_told_to_look_for_another_door_when_theirs_has_los
     assert with_pair(work) == NOT
 
 
-def test_a_group_that_nobody_uses_is_let_go() -> None:
-    async def work(pair: Pair) -> Any:
-        await ask(pair.first, find(2, "g"))
-        await pass_time(UNUSED_S + SETTINGS.lease_s)
-        return await ask(pair.second, find(2, "g"))
-
-    assert with_pair(work).node_id == 1
-
-
-def test_groups_are_let_go_a_few_at_a_time_and_again_where_no_answer_came(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [f"{index:03}" + "\U0001f600" * (GROUP_LENGTH_MAX - 3) for index in range(RELEASES_MAX + 5)]
-    lengths: list[int] = []
-
-    async def work(pair: Pair) -> Any:
-        for one in names:
-            await ask(pair.first, find(2, one))
-        order = pair.first.session.order
-
-        async def lose_some(payload: bytes, timeout_s: float | None = None) -> Any:
-            if b"released" in payload:
-                lengths.append(len(payload))
-                if len(payload) > 1_000 and len([one for one in lengths if one > 1_000]) < 3:
-                    raise ClusterTimeoutError("nobody has answered")
-            return await order(payload, timeout_s)
-
-        monkeypatch.setattr(pair.first.session, "order", lose_some)
-        await pass_time(UNUSED_S + 2 * SETTINGS.lease_s)
-        assert pair.lease.is_held and pair.lease.epoch_of(names[0]) == 0
-        return await pair.first.session.query(OrderKind.COORDINATORS)
-
-    assert with_pair(work) == {}
-    assert max(lengths) < REQUEST_BYTES_MAX and len([one for one in lengths if one > 1_000]) == 4
-
-
-def test_a_group_that_is_asked_for_while_it_is_let_go_stays() -> None:
-    async def work(pair: Pair) -> Any:
-        await ask(pair.first, find(2, "g"))
-        lease = pair.lease
-        assert lease._release(asyncio.get_running_loop().time() + UNUSED_S + 1) == [("g", 3)]
-        assert codes_of(await ask(pair.first, commit(5))) == {0}, "it was claimed again"
-        await pass_time(SETTINGS.lease_s)
-        return (await ask(pair.second, find(2, "g"))).node_id
-
-    assert with_pair(work) == 0
-
-
 def test_a_door_that_ends_gives_its_groups_up() -> None:
     async def work(pair: Pair) -> Any:
         await ask(pair.first, find(2, "g"))
@@ -318,63 +266,3 @@ def test_groups_of_all_doors_are_listed_once() -> None:
         return [[one.group_id for one in (await ask(door, listing)).groups] for door in (pair.first, pair.second)]
 
     assert with_pair(work) == [["g"], []]
-
-
-class Older(Topics):
-    """The service of a release that knows no doors."""
-
-    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes | None:
-        if payload[13:14] in b"\x06\x07\x08\x09" and payload.startswith(b"\xf0ordo.topics"):
-            raise Reject("an order of a kind that this release does not know")
-        return super().on_session_message(session, timestamp, payload, header)
-
-
-def test_in_front_of_members_of_an_older_release_there_are_topics_and_no_groups() -> None:
-    async def work() -> Any:
-        door = MemoryDoor(service=Older)
-        async with door.at_work():
-            assert [one.node_id for one in (await ask(door, METADATA)).brokers] == [0]
-            assert (await ask(door, find(2, "g"))).error_code == AWAY
-            assert codes_of(await ask(door, commit(5))) == {NOT}
-            return door.calls.lease.refusal
-
-    assert run(work()) == OLD_SERVICE
-
-
-def test_a_client_s_session_keeps_the_lease_of_a_door_without_rights(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Mute(MemorySession):
-        async def order(self, payload: bytes, timeout_s: float | None = None) -> Any:
-            raise ClusterTimeoutError("nobody has answered")
-
-    async def work() -> Any:
-        door = MemoryDoor()
-        own: Any = Mute()
-        monkeypatch.setattr(door.sessions, "take_own", lambda: own)
-        sessions: Any = door.sessions
-        memory: Any = door.session
-        door.calls = RequestCalls(SETTINGS, sessions, TopicTable(), memory)
-        async with door.at_work():
-            return await ask(door, find(2, "g"))
-
-    assert run(work()).error_code == 0
-
-
-@pytest.mark.parametrize(
-    ("change", "found"),
-    [
-        ({"listen": "10.0.0.9:0"}, "10.0.0.9:9092"),
-        ({"listen": "[::1]:0"}, "[::1]:9092"),
-        ({"listen": "0.0.0.0:0", "advertise": "kafka.example:19092"}, "kafka.example:19092"),
-        ({"listen": "0.0.0.0:0"}, "127.0.0.1:9092"),
-    ],
-)
-def test_the_address_by_which_other_doors_name_one(change: dict[str, str], found: str) -> None:
-    assert KafkaSettings(endpoints=["127.0.0.1:9"], **change).registered_address(9092) == found  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("change", "why"), [({"lease_s": 0.5}, "lease_s=0.5"), ({"network": "a b"}, "network=a b"), ({"lease_s": 61}, "60")]
-)
-def test_settings_of_doors_out_of_range_are_refused(change: dict[str, Any], why: str) -> None:
-    with pytest.raises((ConfigurationError, OrdoError), match=why):
-        KafkaSettings(endpoints=["127.0.0.1:9"], **change)

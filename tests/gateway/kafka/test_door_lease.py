@@ -1,0 +1,161 @@
+"""A door's lease: what it is told that has none, which groups it lets go, and what other doors call it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+pytest.importorskip("kio", reason="needs the extra kafka")
+
+from ordo import Topics
+from ordo.gateway.kafka.door_lease import OLD_SERVICE, RELEASES_MAX, UNUSED_S
+from ordo.gateway.kafka.server import RequestCalls
+from ordo.gateway.kafka.service.orders import OrderKind
+from ordo.gateway.kafka.service.topics import GROUP_LENGTH_MAX
+from ordo.gateway.kafka.settings import KafkaSettings
+from ordo.gateway.kafka.topic_table import TopicTable
+from ordo.runtime.errors import (
+    ClusterTimeoutError,
+    ConfigurationError,
+    OrdoError,
+    QueryFailedError,
+    Reject,
+    RejectedError,
+)
+from tests.gateway.kafka.memory import SETTINGS, MemoryDoor, MemorySession, pass_time, run
+from tests.gateway.kafka.test_connection import METADATA
+from tests.gateway.kafka.test_doors import AWAY, NOT, Pair, ask, codes_of, commit, find, with_pair
+
+REQUEST_BYTES_MAX = 128 << 10
+
+
+def test_a_group_that_nobody_uses_is_let_go() -> None:
+    async def work(pair: Pair) -> Any:
+        await ask(pair.first, find(2, "g"))
+        await pass_time(UNUSED_S + SETTINGS.lease_s)
+        return await ask(pair.second, find(2, "g"))
+
+    assert with_pair(work).node_id == 1
+
+
+def test_groups_are_let_go_a_few_at_a_time_and_again_where_no_answer_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"{index:03}" + "\U0001f600" * (GROUP_LENGTH_MAX - 3) for index in range(RELEASES_MAX + 5)]
+    lengths: list[int] = []
+
+    async def work(pair: Pair) -> Any:
+        for one in names:
+            await ask(pair.first, find(2, one))
+        order = pair.first.session.order
+
+        async def lose_some(payload: bytes, timeout_s: float | None = None) -> Any:
+            if b"released" in payload:
+                lengths.append(len(payload))
+                if len(payload) > 1_000 and len([one for one in lengths if one > 1_000]) < 3:
+                    raise ClusterTimeoutError("nobody has answered")
+            return await order(payload, timeout_s)
+
+        monkeypatch.setattr(pair.first.session, "order", lose_some)
+        await pass_time(UNUSED_S + 2 * SETTINGS.lease_s)
+        assert pair.lease.is_held and pair.lease.epoch_of(names[0]) == 0
+        return await pair.first.session.query(OrderKind.COORDINATORS)
+
+    assert with_pair(work) == {}
+    assert max(lengths) < REQUEST_BYTES_MAX and len([one for one in lengths if one > 1_000]) == 4
+
+
+def test_a_group_that_is_asked_for_while_it_is_let_go_stays() -> None:
+    async def work(pair: Pair) -> Any:
+        await ask(pair.first, find(2, "g"))
+        lease = pair.lease
+        assert lease._release(asyncio.get_running_loop().time() + UNUSED_S + 1) == [("g", 3)]
+        assert codes_of(await ask(pair.first, commit(5))) == {0}, "it was claimed again"
+        await pass_time(SETTINGS.lease_s)
+        return (await ask(pair.second, find(2, "g"))).node_id
+
+    assert with_pair(work) == 0
+
+
+class Older(Topics):
+    """The service of a release that knows no doors."""
+
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes | None:
+        if payload[13:14] in b"\x06\x07\x08\x09" and payload.startswith(b"\xf0ordo.topics"):
+            raise Reject("an order of a kind that this release does not know")
+        return super().on_session_message(session, timestamp, payload, header)
+
+
+def test_in_front_of_members_of_an_older_release_there_are_topics_and_no_groups() -> None:
+    async def work() -> Any:
+        door = MemoryDoor(service=Older)
+        async with door.at_work():
+            assert [one.node_id for one in (await ask(door, METADATA)).brokers] == [0]
+            assert (await ask(door, find(2, "g"))).error_code == AWAY
+            assert codes_of(await ask(door, commit(5))) == {NOT}
+            return door.calls.lease.refusal
+
+    assert run(work()) == OLD_SERVICE
+
+
+@pytest.mark.parametrize("trouble", [RejectedError("an order is damaged: x"), QueryFailedError("no right to ask")])
+def test_a_door_that_gets_no_lease_says_why(trouble: OrdoError, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> Any:
+        door = MemoryDoor()
+
+        async def refuse(*_: object, **__: object) -> Any:
+            raise trouble
+
+        monkeypatch.setattr(door.session, "order" if isinstance(trouble, RejectedError) else "query", refuse)
+        async with door.at_work():
+            await pass_time(1)
+            return door.calls.lease.refusal
+
+    assert run(work()) == trouble.message
+
+
+def test_a_client_s_session_keeps_the_lease_of_a_door_without_rights(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mute(MemorySession):
+        async def order(self, payload: bytes, timeout_s: float | None = None) -> Any:
+            raise ClusterTimeoutError("nobody has answered")
+
+    async def work() -> Any:
+        door = MemoryDoor()
+        own: Any = Mute()
+        monkeypatch.setattr(door.sessions, "take_own", lambda: own)
+        sessions: Any = door.sessions
+        memory: Any = door.session
+        door.calls = RequestCalls(SETTINGS, sessions, TopicTable(), memory)
+        async with door.at_work():
+            return await ask(door, find(2, "g"))
+
+    assert run(work()).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({"listen": "10.0.0.9:0"}, "10.0.0.9:9092"),
+        ({"listen": "[::1]:0"}, "[::1]:9092"),
+        ({"listen": "0.0.0.0:0", "advertise": "kafka.example:19092"}, "kafka.example:19092"),
+        ({"listen": "0.0.0.0:0"}, "127.0.0.1:9092"),
+    ],
+)
+def test_the_address_by_which_other_doors_name_one(change: dict[str, str], found: str) -> None:
+    assert KafkaSettings(endpoints=["127.0.0.1:9"], **change).registered_address(9092) == found  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"lease_s": 0.5}, "lease_s=0.5"),
+        ({"network": "a b"}, "network=a b"),
+        ({"lease_s": 61}, "60"),
+        ({"advertise": "bücher:9092"}, "--advertise bücher:9092: must be .* xn-- form"),
+        ({"advertise": "kafka:0"}, "--advertise kafka:0: must be"),
+        ({"listen": "bücher:0"}, "--listen bücher:0: must be"),
+    ],
+)
+def test_settings_of_doors_out_of_range_are_refused(change: dict[str, Any], why: str) -> None:
+    with pytest.raises((ConfigurationError, OrdoError), match=why):
+        KafkaSettings(endpoints=["127.0.0.1:9"], **change)
