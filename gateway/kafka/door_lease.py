@@ -14,17 +14,17 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from ordo.gateway.kafka.caller import Caller, error_of_group, is_final
+from ordo.gateway.kafka.door_sessions import DoorSessions
 from ordo.gateway.kafka.groups.groups import Groups
 from ordo.gateway.kafka.service.orders import (
     NOT_A_QUERY,
     OTHER_SERVICE,
     UNKNOWN_KIND,
     KafkaError,
-    OrderAnswer,
     OrderKind,
     encode_order,
 )
-from ordo.gateway.kafka.sessions import ClusterSession, ClusterSessions
+from ordo.gateway.kafka.sessions import ClusterSessions
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.runtime.errors import ClusterTimeoutError, DecodeError, OrdoError
 from ordo.runtime.reporting.logging import get_logger
@@ -41,7 +41,6 @@ UNUSED_S = 120.0
 RELEASES_MAX = 40
 """So many groups are let go at a time: with the longest names they fill most of what a request may have."""
 LEAVE_S = 2.0
-SESSIONS_TRIED_MAX = 3
 OLD_SERVICE = "the cluster's service knows no doors: update its members first; until then there are no groups here"
 NO_NODE = -1
 FIRST_NODE = 0
@@ -72,12 +71,9 @@ class DoorLease:
 
     def __init__(self, settings: KafkaSettings, sessions: ClusterSessions, groups: Groups) -> None:
         self._settings = settings
-        self._sessions = sessions
+        self._sessions = DoorSessions(sessions, settings.lease_s / RENEWALS)
         self._groups = groups
         self._loop = asyncio.get_running_loop()
-        self._own = sessions.take_own()
-        self._asked: ClusterSession = self._own
-        """The session that the cluster took an order of last."""
         self._address = ""
         self._process = uuid4().hex
         self._had_lease = False
@@ -126,7 +122,7 @@ class DoorLease:
             return Coordinator(KafkaError.NOT_COORDINATOR)
         lease = self._lease
         try:
-            answer = await self._session.order(encode_order(OrderKind.COORDINATE, lease=lease, group=group))
+            answer = await self._sessions.best.order(encode_order(OrderKind.COORDINATE, lease=lease, group=group))
         except OrdoError as error:
             return Coordinator(error_of_group(error))
         if answer.error:
@@ -189,7 +185,7 @@ class DoorLease:
         """Return the groups of other doors. Raises OrdoError."""
         if self.refusal:
             return set()
-        found = await self._session.query(OrderKind.COORDINATORS)
+        found = await self._sessions.best.query(OrderKind.COORDINATORS)
         if not isinstance(found, dict):
             raise DecodeError(OTHER_SERVICE)
         return {group for group, node_id in found.items() if node_id != self.node_id}
@@ -215,7 +211,7 @@ class DoorLease:
         """Renew the lease, or get another one. Raises OrdoError."""
         if self._lease:
             released = self._release(begin_s)
-            answer = await self._ask(OrderKind.RENEW, lease=self._lease, released=released)
+            answer = await self._sessions.order(OrderKind.RENEW, lease=self._lease, released=released)
             if answer.error:
                 self._end()
                 return
@@ -226,7 +222,7 @@ class DoorLease:
             if self._had_lease and await self._is_replaced():
                 self._refuse(f"another door is registered as {self._address}: give each an --advertise of its own")
                 return
-            answer = await self._ask(
+            answer = await self._sessions.order(
                 OrderKind.REGISTER,
                 address=self._address,
                 process=self._process,
@@ -284,38 +280,12 @@ class DoorLease:
 
     async def _look(self) -> Neighbour | None:
         """Ask where the doors are, and return this one. Raises OrdoError."""
-        found = await self._session.query(OrderKind.DOORS)
+        found = await self._sessions.best.query(OrderKind.DOORS)
         try:
             self._neighbours = [Neighbour(*one) for one in found]
         except TypeError:
             raise DecodeError(OTHER_SERVICE) from None
         return next((one for one in self._neighbours if one.address == self._address), None)
-
-    @property
-    def _session(self) -> ClusterSession:
-        """The session that took an order last, if it is still open for somebody."""
-        return self._asked if self._asked.users else self._own
-
-    async def _ask(self, kind: OrderKind, **fields: object) -> OrderAnswer:
-        """Have an order executed by the door's own session, or by that of a client. Raises OrdoError.
-
-        The door itself may have no right to send anything, where every client shows a token of its own.
-        """
-        known = [one for one in self._sessions.active() if one is not self._own]
-        known.insert(0 if self._own.credentials else len(known), self._own)
-        known.sort(key=lambda one: one is not self._asked)
-        timeout_s = self._settings.lease_s / (1 if self._had_lease else RENEWALS)
-        trouble: OrdoError | None = None
-        for one in known[:SESSIONS_TRIED_MAX]:
-            try:
-                answer = await one.order(encode_order(kind, **fields), timeout_s)
-            except OrdoError as error:
-                trouble = error
-                continue
-            self._asked = one
-            return answer
-        assert trouble is not None
-        raise trouble
 
     async def end(self) -> None:
         """Give the lease up, so that other doors have its groups at once. Idempotent."""
@@ -323,7 +293,7 @@ class DoorLease:
         if lease:
             with suppress(OrdoError, TimeoutError):
                 async with asyncio.timeout(LEAVE_S):
-                    await self._session.order(encode_order(OrderKind.LEAVE, lease=lease), LEAVE_S)
+                    await self._sessions.best.order(encode_order(OrderKind.LEAVE, lease=lease), LEAVE_S)
 
 
 def _reason_of(error: OrdoError | OSError) -> str:

@@ -24,6 +24,11 @@ class ClusterSession:
         self._client: AsyncClusterClient | None = None
         self._opening = asyncio.Lock()
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether it is known to be open."""
+        return self._client is not None
+
     async def _open(self) -> AsyncClusterClient:
         """Return the open client. Raises SessionRejectedError, ClusterTimeoutError."""
         if self._client is not None:

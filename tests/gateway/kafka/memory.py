@@ -66,6 +66,7 @@ class MemorySession:
 
     credentials = b""
     users = 1
+    is_open = True
 
     def __init__(self, service: type[Topics] = Topics) -> None:
         self.harness = ServiceHarness(service).execute(OpenSession(1, 1))

@@ -114,22 +114,56 @@ def test_a_door_that_gets_no_lease_says_why(trouble: OrdoError, monkeypatch: pyt
     assert run(work()) == trouble.message
 
 
-def test_a_client_s_session_keeps_the_lease_of_a_door_without_rights(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Mute(MemorySession):
-        async def order(self, payload: bytes, timeout_s: float | None = None) -> Any:
-            raise ClusterTimeoutError("nobody has answered")
+class Mute(MemorySession):
+    """The session of a client without the role ingress: nobody answers its orders."""
 
-    async def work() -> Any:
+    async def order(self, payload: bytes, timeout_s: float | None = None) -> Any:
+        await pass_time(timeout_s or SETTINGS.timeout_s)
+        raise ClusterTimeoutError("nobody has answered")
+
+
+def with_mute_sessions(others: int, work: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run work with a door that has no rights itself, as some clients have none before the one that has."""
+
+    async def begin() -> Any:
         door = MemoryDoor()
         own: Any = Mute()
+        active: Any = [own, *(Mute() for _ in range(others)), door.session]
         monkeypatch.setattr(door.sessions, "take_own", lambda: own)
+        monkeypatch.setattr(door.sessions, "active", lambda: [one for one in active if one.users])
         sessions: Any = door.sessions
         memory: Any = door.session
         door.calls = RequestCalls(SETTINGS, sessions, TopicTable(), memory)
         async with door.at_work():
-            return await ask(door, find(2, "g"))
+            return await work(door)
 
-    assert run(work()).error_code == 0
+    return run(begin())
+
+
+@pytest.mark.parametrize("others", [0, 1, 4, 7])
+def test_a_client_s_session_keeps_the_lease_of_a_door_without_rights(
+    others: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(door: MemoryDoor) -> Any:
+        await pass_time(3 * SETTINGS.lease_s)
+        assert door.calls.lease.is_held
+        return await ask(door, find(2, "g"))
+
+    assert with_mute_sessions(others, work, monkeypatch).error_code == 0
+
+
+def test_a_door_without_rights_gives_its_groups_up_by_the_session_of_a_client_that_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work(door: MemoryDoor) -> Any:
+        await ask(door, find(2, "g"))
+        monkeypatch.setattr(door.session, "users", 0)
+        assert (await ask(door, find(2, "h"))).error_code == 0
+        assert len(await door.session.query(OrderKind.COORDINATORS)) == 2
+        await door.calls.lease.end()
+        return await door.session.query(OrderKind.COORDINATORS)
+
+    assert with_mute_sessions(0, work, monkeypatch) == {}
 
 
 @pytest.mark.parametrize(
