@@ -74,7 +74,7 @@ class DoorLease:
         self._sessions = DoorSessions(sessions, settings.lease_s / RENEWALS)
         self._groups = groups
         self._loop = asyncio.get_running_loop()
-        self._address = ""
+        self._address, self._network = "", ""
         self._process = uuid4().hex
         self._had_lease = False
         self._lease = 0
@@ -156,11 +156,10 @@ class DoorLease:
         """Return the doors that are live, this one under the address by which the caller came. Raises OrdoError."""
         if not self._had_lease and not await self._await_held() and not self.refusal:
             raise ClusterTimeoutError("the cluster has not given this door a lease yet")
-        network = self._settings.network_name
         others = [
             _broker(one.node_id, one.address)
             for one in self._neighbours
-            if one.is_live and one.network == network and one.node_id != self.node_id
+            if one.is_live and one.network == self._network and one.node_id != self.node_id
         ]
         host, port = caller.door
         return [{"node_id": self.node_id, "host": host, "port": port}, *others]
@@ -194,7 +193,7 @@ class DoorLease:
 
     async def run(self, address: str) -> None:
         """Keep the lease of a door that clients find at this address."""
-        self._address = address
+        self._address, self._network = address, self._settings.network_of(address)
         while True:
             begin_s = self._loop.time()
             try:
@@ -226,7 +225,7 @@ class DoorLease:
                 OrderKind.REGISTER,
                 address=self._address,
                 process=self._process,
-                network=self._settings.network_name,
+                network=self._network,
                 lease_ms=round(self._settings.lease_s * 1_000),
             )
             if answer.error:
@@ -285,7 +284,8 @@ class DoorLease:
             self._neighbours = [Neighbour(*one) for one in found]
         except TypeError:
             raise DecodeError(OTHER_SERVICE) from None
-        return next((one for one in self._neighbours if one.address == self._address), None)
+        name = self._network, self._address
+        return next((one for one in self._neighbours if (one.network, one.address) == name), None)
 
     async def end(self) -> None:
         """Give the lease up, so that other doors have its groups at once. Idempotent."""

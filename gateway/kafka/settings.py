@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
 
 from ordo.gateway.doors.settings import DoorSettings, check_address
 from ordo.gateway.kafka.service.topics import NAME, is_door_address
@@ -22,7 +26,8 @@ class KafkaSettings(DoorSettings):
     """host:port that clients are told to connect to; empty: the address by which they came, and to clients of other
     doors the one at which this door listens."""
     network: str = ""
-    """Doors of one network are named to each other's clients; empty: `tls` with a certificate, else `plain`."""
+    """Doors of one network are named to each other's clients; empty: `tls` with a certificate, else `plain`, and one of
+    this machine alone for a door that has a loopback address and no `advertise`."""
     lease_s: float = 10.0
     """A door that the cluster does not hear of for so long loses its groups to other doors."""
     creates_topics: bool = True
@@ -56,10 +61,12 @@ class KafkaSettings(DoorSettings):
                 f"request_bytes_max={self.request_bytes_max}: must be {1 << 16} to {self.requests_bytes_max}"
             )
 
-    @property
-    def network_name(self) -> str:
-        """The network that the door's clients are in."""
-        return self.network or ("tls" if self.certificate else "plain")
+    def network_of(self, address: str) -> str:
+        """Return the network that the clients are in of a door that others name by an address."""
+        kind = "tls" if self.certificate else "plain"
+        if self.network or self.advertise or not _is_loopback(address.rpartition(":")[0].strip("[]")):
+            return self.network or kind
+        return f"{kind}-{_this_machine()}"
 
     def registered_address(self, port: int) -> str:
         """Return host:port by which other doors name this one, which listens on a port."""
@@ -67,6 +74,21 @@ class KafkaSettings(DoorSettings):
         if self.advertise or host.strip("[]") not in ALL_ADDRESSES:
             return self.advertise or f"{host}:{port}"
         return f"{_own_host(self.endpoints[0])}:{port}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _this_machine() -> str:
+    """Return letters that are the same for all processes of this machine or container, and no other one's."""
+    known = socket.gethostname().encode()
+    with suppress(OSError):
+        known += Path("/etc/machine-id").read_bytes()
+    return hashlib.sha256(known).hexdigest()[:16]
 
 
 def _own_host(endpoint: str) -> str:

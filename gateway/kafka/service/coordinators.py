@@ -1,8 +1,9 @@
 """Which door coordinates which group: leases in cluster time, and epochs that refuse what a door says too late.
 
-A door registers with the address that clients are told. It gets a node id, which stays with the address, and a lease,
-which it renews. The first door that needs a group coordinates it, with an epoch that is higher than all before it. What
-a door does for a group carries this epoch, and is refused once another door has the group.
+A door registers with the address that clients are told, and the network in which they are. It gets a node id, which
+stays with these two, and a lease, which it renews. The first door that needs a group coordinates it, with an epoch that
+is higher than all before it. What a door does for a group carries this epoch, and is refused once another door has the
+group.
 
 A lease that is not renewed in time has lapsed. A lapsed lease goes on when it is renewed, unless another door needed
 one of its groups meanwhile: then it has ended, with all its groups, and the door has to register again.
@@ -59,7 +60,8 @@ class Coordinators:
     """All doors, and the groups that they coordinate."""
 
     def __init__(self) -> None:
-        self._doors: dict[str, Door] = {}
+        self._doors: dict[tuple[str, str], Door] = {}
+        """Keyed by network and address: a loopback address is that of another machine in another network."""
         self._claims: dict[str, Claim] = {}
         self._next_epoch = FIRST_EPOCH
         """The next lease or epoch."""
@@ -85,18 +87,18 @@ class Coordinators:
 
     def register(self, address: str, process: str, network: str, length: int, now: int) -> OrderAnswer:
         """Give a door a lease, and return it; what another process had at this address is over."""
-        door = self._doors.get(address)
+        door = self._doors.get((network, address))
         if door is None:
             if len(self._doors) >= DOORS_MAX and not self._forget_door(now):
                 return OrderAnswer(KafkaError.POLICY_VIOLATION, -1)
             taken = {one.node_id for one in self._doors.values()}
             node_id = next(number for number in range(DOORS_MAX) if number not in taken)
-            door = self._doors[address] = Door(node_id, address, process, network, NO_LEASE, now, length)
+            door = self._doors[network, address] = Door(node_id, address, process, network, NO_LEASE, now, length)
         if door.lease != NO_LEASE and door.process != process:
             self._end(door)
         if door.lease == NO_LEASE:
             door.lease = self._take_epoch()
-        door.process, door.network, door.length, door.until = process, network, length, now + length
+        door.process, door.length, door.until = process, length, now + length
         return OrderAnswer(KafkaError.NONE, door.lease)
 
     def _forget_door(self, now: int) -> bool:
@@ -104,7 +106,7 @@ class Coordinators:
         if gone is not None:
             if gone.lease != NO_LEASE:
                 self._end(gone)
-            del self._doors[gone.address]
+            del self._doors[gone.network, gone.address]
         return gone is not None
 
     def renew(self, lease: int, released: Sequence[tuple[str, int]], now: int) -> OrderAnswer:
@@ -196,7 +198,7 @@ class Coordinators:
             case ["epoch", int(number)]:
                 self._next_epoch = number
             case ["door", int(node_id), str(address), str(process), str(network), int(lease), int(until), int(length)]:
-                self._doors[address] = Door(node_id, address, process, network, lease, until, length)
+                self._doors[network, address] = Door(node_id, address, process, network, lease, until, length)
             case ["claim", str(group), int(lease), int(epoch)]:
                 self._claims[group] = Claim(lease, epoch)
 

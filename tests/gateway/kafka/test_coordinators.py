@@ -158,6 +158,14 @@ def test_doors_of_another_network_have_groups_of_their_own() -> None:
     assert cluster.coordinate(second, "h")[0] == 0
 
 
+def test_doors_with_one_address_in_two_networks_are_two_doors() -> None:
+    cluster = Cluster()
+    first, second = cluster.register("127.0.0.1", network="m"), cluster.register("127.0.0.1", "two", network="n")
+    cluster.harness = ServiceHarness(Topics, snapshot=cluster.harness.take_snapshot()).execute(OpenSession(1, 1))
+    assert cluster.renew(first) == (0, 0) and cluster.renew(second) == (0, 1)
+    assert cluster.register("127.0.0.1", network="m") == first
+
+
 def test_a_door_of_an_older_release_commits_only_where_no_other_door_has_the_group() -> None:
     cluster = Cluster()
     assert cluster.commit(1) == 0

@@ -13,7 +13,7 @@ from ordo import Topics
 from ordo.gateway.kafka.door_lease import OLD_SERVICE, RELEASES_MAX, UNUSED_S
 from ordo.gateway.kafka.server import RequestCalls
 from ordo.gateway.kafka.service.orders import OrderKind
-from ordo.gateway.kafka.service.topics import GROUP_LENGTH_MAX
+from ordo.gateway.kafka.service.topics import GROUP_LENGTH_MAX, NAME
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_table import TopicTable
 from ordo.runtime.errors import (
@@ -177,6 +177,39 @@ def test_a_door_without_rights_gives_its_groups_up_by_the_session_of_a_client_th
 )
 def test_the_address_by_which_other_doors_name_one(change: dict[str, str], found: str) -> None:
     assert KafkaSettings(endpoints=["127.0.0.1:9"], **change).registered_address(9092) == found  # type: ignore[arg-type]
+
+
+def test_doors_with_loopback_addresses_are_in_a_network_of_their_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def network_of(address: str, **change: Any) -> str:
+        return KafkaSettings(endpoints=["127.0.0.1:9"], **change).network_of(address)
+
+    ours = network_of("127.0.0.1:1")
+    assert {network_of(one) for one in ("localhost:2", "[::1]:3", "127.0.0.1:4")} == {ours}
+    assert network_of("10.0.0.9:1") == network_of("127.0.0.1:1", advertise="127.0.0.1:1") == "plain"
+    assert network_of("127.0.0.1:1", network="inside") == "inside"
+    monkeypatch.setattr("socket.gethostname", lambda: "another")
+    assert network_of("127.0.0.1:1") != ours and NAME.fullmatch(network_of("127.0.0.1:1"))
+
+
+def test_doors_with_one_loopback_address_on_two_machines_leave_each_other_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work() -> Any:
+        first = MemoryDoor()
+        second = MemoryDoor(beside=first)
+        async with first.at_work():
+            await ask(first, find(2, "g"))
+            monkeypatch.setattr("socket.gethostname", lambda: "another")
+            async with second.at_work():
+                await ask(second, find(2, "h"))
+                await pass_time(3 * SETTINGS.lease_s)
+                leases = [one.calls.lease for one in (first, second)]
+                return [
+                    (one.is_held, one.refusal, bool(one.epoch_of(group)))
+                    for one, group in zip(leases, "gh", strict=True)
+                ]
+
+    assert run(work()) == [(True, "", True)] * 2
 
 
 @pytest.mark.parametrize(
