@@ -71,7 +71,7 @@ class DoorLease:
 
     def __init__(self, settings: KafkaSettings, sessions: ClusterSessions, groups: Groups) -> None:
         self._settings = settings
-        self._sessions = DoorSessions(sessions, settings.lease_s / RENEWALS)
+        self._sessions = DoorSessions(sessions, settings.lease_s * HELD_PART)
         self._groups = groups
         self._loop = asyncio.get_running_loop()
         self._address, self._network = "", ""
