@@ -26,7 +26,7 @@ from ordo.gateway.kafka.settings import KafkaSettings
 DEFAULTS = KafkaSettings
 Listen = Annotated[str, typer.Option(help="host:port for Kafka's clients; port 0 for any")]
 Advertise = Annotated[str, typer.Option(help="host:port that clients are told; else the address by which they came")]
-Network = Annotated[str, typer.Option(help="doors of one network name each other to clients; else tls or plain")]
+Network = Annotated[str, typer.Option(help="doors of one network know each other; else tls, plain, or this machine")]
 Lease = Annotated[float, typer.Option(help="seconds after which a door that is not heard of loses its groups")]
 CreateTopics = Annotated[bool, typer.Option(help="create a topic when a client that wants so first asks for it")]
 ConnectionsMax = Annotated[int, typer.Option(help="connections of clients")]
