@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,14 +18,14 @@ from ordo.cluster.module.state.state_store import StateStore
 from ordo.cluster.wire.log_identity import Origin
 from ordo.cluster.wire.streams import LOG_STREAM_ID
 from ordo.runtime.errors import OrdoError, StorageError
-from ordo.runtime.io.storage import FileStorage
-from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.io.storage import FileStorage, Storage
+from ordo.runtime.native.clock import Clock, SystemClock
 from ordo.runtime.native.cluster_time import time_ms
 from ordo.runtime.native.file_access import file_mode
 from ordo.transport.client.client_transport import ClientTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ordo.archive.recorder import Recording
     from ordo.backup.plan import Plan
@@ -125,16 +126,25 @@ def _append(storage: FileStorage, directory: Path, log_id: int, position: int, r
 
     They go through a publication that is recorded. Returns where each of them ends.
     """
-    transport = ClientTransport.embedded("restore", clients_max=4)
+    with open_archive(directory, "restore", storage, SystemClock()) as (archive, transport):
+        positions = record_messages(archive, transport, log_id, position, records)
+        for descriptor in archive.recordings():
+            damage = archive.find_damage(descriptor.recording_id)
+            if damage is not None:
+                raise OrdoError(f"what was copied is damaged: {damage.error.message}")
+        return positions
+
+
+@contextmanager
+def open_archive(
+    directory: Path, name: str, storage: Storage, clock: Clock
+) -> Iterator[tuple[Archive, ClientTransport]]:
+    """Open the archive of a folder that no process has, with a driver of its own by which it is written."""
+    transport = ClientTransport.embedded(name, clients_max=4)
     try:
-        archive = Archive(str(directory), storage=storage, clock=SystemClock(), client=transport.client, sync="commit")
+        archive = Archive(str(directory), storage=storage, clock=clock, client=transport.client, sync="commit")
         try:
-            positions = record_messages(archive, transport, log_id, position, records)
-            for descriptor in archive.recordings():
-                damage = archive.find_damage(descriptor.recording_id)
-                if damage is not None:
-                    raise OrdoError(f"what was copied is damaged: {damage.error.message}")
-            return positions
+            yield archive, transport
         finally:
             archive.close()
     finally:

@@ -14,29 +14,25 @@ in one transaction. After a crash in between the same command begins again.
 
 from __future__ import annotations
 
-import json
 import secrets
 from typing import TYPE_CHECKING, NamedTuple
 
-from ordo.archive.archive import Archive
 from ordo.archive.segments.catalog import RecordingState
 from ordo.archive.store.lmdb_store import open_lmdb
-from ordo.backup.build import ClosingRecords, record_messages
+from ordo.backup.build import ClosingRecords, open_archive, record_messages
 from ordo.backup.restore import close_log
 from ordo.cluster.admin.member_store import open_stopped
-from ordo.cluster.module.state.commit_note import CommitNote
 from ordo.cluster.module.state.folder_rows import Recovering
-from ordo.cluster.module.state.state_store import Epoch, StateStore
+from ordo.cluster.module.state.state_store import Epoch
 from ordo.cluster.wire.configuration import NamedConfiguration
 from ordo.cluster.wire.log_identity import IDENTITY_BYTES, Origin
-from ordo.cluster.wire.log_index.entries import FILE_NAME as INDEX_NAME
 from ordo.runtime.errors import ClusterError
 from ordo.runtime.io.storage import FileStorage, Storage
 from ordo.runtime.native.clock import Clock, SystemClock
 from ordo.runtime.native.cluster_time import time_ms
 from ordo.salvage.comparison import Comparison, find_refusal
 from ordo.salvage.holding_rows import encode_holding
-from ordo.transport.client.client_transport import ClientTransport
+from ordo.salvage.stopped_folder import keep_evidence, note_committed, remove_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -124,10 +120,12 @@ def go_on_alone(
     closing = _close(config, findings, draw or secrets.token_bytes(IDENTITY_BYTES))
     with open_stopped(config, storage) as store:
         base_position = findings.holding.end_position
-        evidence_path = _keep_evidence(config, storage, store, evidence, closing)
+        evidence_path = f"{config.cluster_dir}/{EVIDENCE}-{closing.identity.hex()[:12]}.json"
+        found = {**evidence, "identity": closing.identity.hex(), "term_id": closing.term_id}
+        keep_evidence(storage, evidence_path, store, found)
         store.folder.put_recovering(Recovering(base_position, findings.holding.committed_position))
         end_position = _append(config, storage, clock or SystemClock(), findings, closing)
-        _note_committed(config, storage, end_position)  # before the store, which says that all is done
+        note_committed(storage, str(config.cluster_dir), end_position)  # before the store, which says that all is done
         made = Recovered(
             member_id,
             closing.identity,
@@ -158,56 +156,18 @@ def _close(config: NodeSettings, findings: Findings, draw: bytes) -> ClosingReco
     return close_log(findings.survey, b"", findings.log.term_length, members, config.cluster.cluster_id, draw)
 
 
-def _keep_evidence(
-    config: NodeSettings, storage: Storage, store: StateStore, evidence: Mapping[str, object], closing: ClosingRecords
-) -> str:
-    """Write down what was compared, and what the store had, before anything changes."""
-    said = {
-        **evidence,
-        "identity": closing.identity.hex(),
-        "term_id": closing.term_id,
-        "store": {key.hex(): value.hex() for key, value in store.rows()},
-    }
-    content = json.dumps(said, indent=1).encode()
-    path = f"{config.cluster_dir}/{EVIDENCE}-{closing.identity.hex()[:12]}.json"
-    with storage.open_segment(path, len(content), create=True) as file:
-        file.write_bytes(content, 0)
-        file.sync_now()
-    storage.sync_directory(str(config.cluster_dir))
-    return path
-
-
-def _note_committed(config: NodeSettings, storage: Storage, position: int) -> None:
-    """Have the member know its whole log to be committed, and nothing beyond it that the former cluster had."""
-    note = CommitNote(storage, str(config.cluster_dir))
-    try:
-        note.put(position)
-        note.sync()
-    finally:
-        note.close()
-
-
 def _append(config: NodeSettings, storage: Storage, clock: Clock, findings: Findings, closing: ClosingRecords) -> int:
     """Append the records to the member's log, durably; return where they end."""
     log, position = findings.log, findings.holding.end_position
     assert log is not None
-    transport = ClientTransport.embedded("recover", clients_max=4)
-    try:
-        archive = Archive(str(config.archive_dir), storage=storage, clock=clock, client=transport.client, sync="commit")
-        try:
-            found = archive.descriptor(log.recording_id)
-            if found.stop_position < position:
-                raise ClusterError(
-                    f"the log of member {config.node.member_id} ends at position={found.stop_position}, and was read "
-                    f"up to {position}: its folder has changed; give the command again"
-                )
-            if found.stop_position > position or found.state is not RecordingState.VALID:
-                index_path = f"{config.cluster_dir}/{INDEX_NAME}"
-                if storage.exists(index_path):
-                    storage.remove(index_path)  # it may be of what is cut off
-                archive.truncate(log.recording_id, position)
-            return record_messages(archive, transport, log.recording_id, position, closing.records)[-1]
-        finally:
-            archive.close()
-    finally:
-        transport.close()
+    with open_archive(config.archive_dir, "recover", storage, clock) as (archive, transport):
+        found = archive.descriptor(log.recording_id)
+        if found.stop_position < position:
+            raise ClusterError(
+                f"the log of member {config.node.member_id} ends at position={found.stop_position}, and was read "
+                f"up to {position}: its folder has changed; give the command again"
+            )
+        if found.stop_position > position or found.state is not RecordingState.VALID:
+            remove_index(storage, str(config.cluster_dir))  # it may be of what is cut off
+            archive.truncate(log.recording_id, position)
+        return record_messages(archive, transport, log.recording_id, position, closing.records)[-1]

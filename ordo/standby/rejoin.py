@@ -12,26 +12,23 @@ mark it compares anew, behind it it needs neither the cluster nor the order agai
 
 from __future__ import annotations
 
-import json
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from ordo.archive.archive import Archive
 from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.backup.build import open_archive
 from ordo.backup.folder import CLUSTER, FORMAT, read_json, write_json
 from ordo.cluster.admin.member_store import open_stopped, open_stored
-from ordo.cluster.module.state.commit_note import CommitNote
 from ordo.cluster.module.state.folder_rows import Owner, describe_foreign
-from ordo.cluster.wire.log_index.entries import FILE_NAME as INDEX_NAME
 from ordo.runtime.errors import ClusterError
 from ordo.runtime.io.storage import FileStorage, Storage
 from ordo.runtime.native.clock import Clock, SystemClock
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.salvage.holdings import Findings, examine
+from ordo.salvage.stopped_folder import keep_evidence, note_committed, remove_index
 from ordo.standby.divergence import Divergence, compare_with
 from ordo.standby.folder import ORDER, PROMOTION, STATUS, SWITCH, demand_alone, is_standby
 from ordo.standby.surplus import keep_surplus
-from ordo.transport.client.client_transport import ClientTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -214,7 +211,7 @@ def settle(config: NodeSettings, storage: Storage, clock: Clock, tell: Callable[
         position = store.folder.rejoining
         assert position is not None, "the folder has the mark"
         _cut_off(config, storage, clock, store.load().log_recording_id, position)
-        _note_committed(config, storage, position)
+        note_committed(storage, str(config.cluster_dir), position)
         tell()
         store.become_standby(position)
 
@@ -222,41 +219,15 @@ def settle(config: NodeSettings, storage: Storage, clock: Clock, tell: Callable[
 def _keep_evidence(
     config: NodeSettings, storage: Storage, store: StateStore, evidence: Mapping[str, object], identity: str
 ) -> None:
-    """Write down what was found, and what the store had, before anything changes."""
-    rows = {key.hex(): value.hex() for key, value in store.rows()}
-    content = json.dumps({**evidence, "store": rows}, indent=1).encode()
+    """Keep evidence in a file of its own: a call that a crash has ended may have left one as well."""
     paths = (f"{config.cluster_dir}/rejoin-{identity[:12]}-{number}.json" for number in count(1))
-    path = next(one for one in paths if not storage.exists(one))  # also that of a call that a crash has ended
-    with storage.open_segment(path, len(content), create=True) as file:
-        file.write_bytes(content, 0)
-        file.sync_now()
-    storage.sync_directory(str(config.cluster_dir))
+    keep_evidence(storage, next(one for one in paths if not storage.exists(one)), store, evidence)
 
 
 def _cut_off(config: NodeSettings, storage: Storage, clock: Clock, recording_id: int, position: int) -> None:
     if recording_id == NULL_VALUE:
         return
-    index = f"{config.cluster_dir}/{INDEX_NAME}"
-    if storage.exists(index):
-        storage.remove(index)  # it is made of what is committed, for good
-    storage.sync_directory(str(config.cluster_dir))
-    transport = ClientTransport.embedded("rejoin", clients_max=2)
-    try:
-        archive = Archive(str(config.archive_dir), storage=storage, clock=clock, client=transport.client, sync="commit")
-        try:
-            # also where it ends there: a crash may have come before what is behind was cleared
-            archive.truncate(recording_id, position)
-        finally:
-            archive.close()
-    finally:
-        transport.close()
-
-
-def _note_committed(config: NodeSettings, storage: Storage, position: int) -> None:
-    """Have nothing be known to be committed that the log does not have any more."""
-    note = CommitNote(storage, str(config.cluster_dir))
-    try:
-        note.put(position)
-        note.sync()
-    finally:
-        note.close()
+    remove_index(storage, str(config.cluster_dir))
+    with open_archive(config.archive_dir, "rejoin", storage, clock) as (archive, _):
+        # also where it ends there: a crash may have come before what is behind was cleared
+        archive.truncate(recording_id, position)

@@ -230,9 +230,9 @@ def test_a_copy_that_is_not_what_the_log_has_is_neither_kept_nor_taken(
 STEPS = (
     "ordo.standby.surplus._copy_term",
     "ordo.standby.rejoin.keep_surplus",
-    "ordo.standby.rejoin._keep_evidence",
+    "ordo.standby.rejoin.keep_evidence",
     "ordo.standby.rejoin._cut_off",
-    "ordo.standby.rejoin._note_committed",
+    "ordo.standby.rejoin.note_committed",
     "ordo.standby.rejoin._change_files",
 )
 
@@ -291,7 +291,7 @@ def test_what_is_made_of_the_former_log_does_not_come_back_with_a_loss_of_power(
 ) -> None:
     """The index is removed each time, and what is known to be committed is safe before the store is a standby's."""
     count, index = drop_count(rejoin), former.cluster_dir / INDEX_NAME
-    with mock.patch("ordo.standby.rejoin._note_committed", side_effect=KeyboardInterrupt):
+    with mock.patch("ordo.standby.rejoin.note_committed", side_effect=KeyboardInterrupt):
         rejoin("--drop", count)
     index.write_bytes(b"its removal was lost")
     steps, synced, stored = list[str](), CommitNote.sync, StateStore.become_standby

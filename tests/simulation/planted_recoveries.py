@@ -59,12 +59,12 @@ def members_start_in_the_middle_of_a_recovery(patch: Patch) -> None:
 
 def recoveries_end_before_all_is_written(patch: Patch) -> None:
     """The store says that a recovery is done before the member knows its log to be committed."""
-    note, begin = new_epoch._note_committed, StateStore.begin_epoch
+    note, begin = new_epoch.note_committed, StateStore.begin_epoch
     later: list[tuple[Any, ...]] = []
 
     def begin_epoch(self: Any, epoch: Any) -> None:
         begin(self, epoch)
         note(*later.pop())
 
-    patch(new_epoch, "_note_committed", lambda *arguments: later.append(arguments))
+    patch(new_epoch, "note_committed", lambda *arguments: later.append(arguments))
     patch(StateStore, "begin_epoch", begin_epoch)

@@ -265,32 +265,28 @@ class StateStore:
 
     def begin_epoch(self, epoch: Epoch) -> None:
         """Make the log the one of a new epoch, in one transaction; nothing is known of other members any more."""
-        doomed = [key for key, value in self._store.items(_TERM) if _I64.unpack(value)[0] >= epoch.base_position]
-        found = [self._snapshot(key, value) for key, value in self._store.items(_SNAPSHOT)]
         with self._store.transaction() as txn:
-            _delete_terms(txn, doomed)
+            self._cut_off(txn, epoch.base_position)
             for term_id, base_position in (*epoch.terms, (epoch.term_id, epoch.base_position)):
                 txn.put(_TERM + _I64.pack(term_id), _I64.pack(base_position))
-            for entry in found:
-                if entry.log_position > epoch.base_position:
-                    _put_snapshot(txn, entry._replace(is_valid=False), None)
-            self._forget_behind(txn, epoch.base_position)
             txn.put(_VOTE, _VOTE_ROW.pack(epoch.term_id, epoch.end_position, epoch.timestamp_ms))
-            txn.put(_DISTRUST, bytes([Distrust.NONE]))
             self.folder.begin_epoch(txn, epoch.origin)
 
     def become_standby(self, log_position: int) -> None:
         """Make the folder a standby's whose log ends at a position, in one transaction."""
-        doomed = [key for key, value in self._store.items(_TERM) if _I64.unpack(value)[0] >= log_position]
-        found = [self._snapshot(key, value) for key, value in self._store.items(_SNAPSHOT)]
         with self._store.transaction() as txn:
-            _delete_terms(txn, doomed)
-            for entry in found:
-                if entry.log_position > log_position:
-                    _put_snapshot(txn, entry._replace(is_valid=False), None)
-            self._forget_behind(txn, log_position)
-            txn.put(_DISTRUST, bytes([Distrust.NONE]))
+            self._cut_off(txn, log_position)
             self.folder.become_standby(txn, log_position)
+
+    def _cut_off(self, txn: Transaction, position: int) -> None:
+        """Know nothing of a log behind a position, and distrust nothing before it."""
+        _delete_terms(txn, [key for key, value in self._store.items(_TERM) if _I64.unpack(value)[0] >= position])
+        for key, value in self._store.items(_SNAPSHOT):
+            entry = self._snapshot(key, value)
+            if entry.log_position > position:
+                _put_snapshot(txn, entry._replace(is_valid=False), None)
+        self._forget_behind(txn, position)
+        txn.put(_DISTRUST, bytes([Distrust.NONE]))
 
     def _forget_behind(self, txn: Transaction, position: int) -> None:
         """Remove what was agreed on behind a position, and what is not in the log up to there: skips, and wishes."""
