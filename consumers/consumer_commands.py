@@ -128,7 +128,7 @@ def seek(
     as_json: AsJson = False,
 ) -> None:
     """Move a consumer forward or back; its members continue from there."""
-    wanted = _position(to)
+    wanted = parse_place("--to", to)
     with open_orders(endpoints, token_file, egress) as orders:
         position = orders.seek(name, wanted)
     tell(f"{name} goes on at position {position}", as_json, name=name, position=position)
@@ -154,11 +154,12 @@ def tell(text: str, as_json: bool, **values: object) -> None:
         print(text)
 
 
-def _position(text: str) -> int | Literal["first", "live"]:
+def parse_place(option: str, text: str) -> int | Literal["first", "live"]:
+    """Return a place in the log as an option has it. Raises ConfigurationError."""
     if text == "first":
         return "first"
     if text == "live":
         return "live"
-    if not text.isdecimal():
-        raise ConfigurationError(f"--to {text}: allowed is a position of 0 or more, first, or live")
-    return int(text)
+    if text.isdecimal() and text.isascii():
+        return int(text)
+    raise ConfigurationError(f"{option} {text}: allowed is a position of 0 or more, first, or live")

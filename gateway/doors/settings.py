@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 
 from ordo.cluster.client.connection.endpoints import archive_endpoint
@@ -80,6 +81,14 @@ def check_address(option: str, text: str) -> None:
     found = ADDRESS.fullmatch(text)
     if found is None or int(found[1]) > PORT_MAX:
         raise ConfigurationError(f"--{option} {text}: must be host:port, with a port of 0 to {PORT_MAX}")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine alone, by its address or as `localhost`; other names are not resolved."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def read_file(path: str) -> bytes:

@@ -6,10 +6,9 @@ import hashlib
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 
-from ordo.gateway.doors.settings import DoorSettings, check_address
+from ordo.gateway.doors.settings import DoorSettings, check_address, is_loopback
 from ordo.gateway.kafka.service.topics import NAME, is_door_address
 from ordo.runtime.errors import ConfigurationError
 
@@ -64,7 +63,7 @@ class KafkaSettings(DoorSettings):
     def network_of(self, address: str) -> str:
         """Return the network that the clients are in of a door that others name by an address."""
         kind = "tls" if self.certificate else "plain"
-        if self.network or self.advertise or not _is_loopback(address.rpartition(":")[0].strip("[]")):
+        if self.network or self.advertise or not is_loopback(address.rpartition(":")[0].strip("[]")):
             return self.network or kind
         return f"{kind}-{_this_machine()}"
 
@@ -74,13 +73,6 @@ class KafkaSettings(DoorSettings):
         if self.advertise or host.strip("[]") not in ALL_ADDRESSES:
             return self.advertise or f"{host}:{port}"
         return f"{_own_host(self.endpoints[0])}:{port}"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _this_machine() -> str:

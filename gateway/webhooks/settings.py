@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from ordo.cluster.client.connection.endpoints import archive_endpoint, check_list
 from ordo.cluster.client.settings import ClientSettings
-from ordo.consumers.consumer_member import Start
-from ordo.consumers.names import check_name
+from ordo.consumers.consumer_member import ConsumerSettings, Start
+from ordo.gateway.doors.settings import is_loopback
 from ordo.runtime.errors import ConfigurationError
 
 Body = Literal["json", "payload"]
@@ -23,7 +22,6 @@ OWN_HEADERS = re.compile(r"webhook-.*|ordo-.*|content-.*|idempotency-key|host|tr
 """Headers that a hook sets itself, in lower case."""
 HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e]*)")
 IN_FLIGHT_MAX = 256
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +59,8 @@ class WebhookSettings:
     """A message is tried again after these times, doubled with each try."""
 
     def __post_init__(self) -> None:
-        check_name(self.name)
-        check_list("endpoints", self.endpoints)
-        if not self.endpoints:
-            raise ConfigurationError("endpoints: name the members of the cluster as host:port")
-        for one in self.endpoints:
-            archive_endpoint(one)  # it is one of host and port
+        consumer = ConsumerSettings(name=self.name, endpoints=self.endpoints, start=self.start, client=self.client)
+        consumer.archive_settings()  # checks each endpoint
         check_url(self.url)
         if self.body not in BODIES:
             raise ConfigurationError(f"body={self.body!r}: allowed is {' or '.join(BODIES)}")
@@ -100,7 +94,7 @@ class WebhookSettings:
     @property
     def leaves_machine_readable(self) -> bool:
         """Whether posts cross a network without encryption."""
-        return not self.uses_tls and urlsplit(self.url).hostname not in LOOPBACK
+        return not self.uses_tls and not is_loopback(urlsplit(self.url).hostname or "")
 
     def tls_context(self) -> ssl.SSLContext | None:
         """Return the client's side of TLS; None without it. Raises ConfigurationError for files that are wrong."""

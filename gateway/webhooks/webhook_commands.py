@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ordo.consumers.consumer_member import Start
+from ordo.consumers.consumer_commands import parse_place
 from ordo.gateway.doors.options import (
     EGRESS_DEFAULT,
     Egress,
@@ -73,7 +73,7 @@ def webhook(
         url=url,
         endpoints=split(endpoints),
         client=client_settings(egress, token_file, key_file, trusted_file),
-        start=_start(start),
+        start=parse_place("--start", start),
         body=_body(body),
         content_type=content_type,
         secrets=() if secret_file is None else read_secrets(secret_file),
@@ -89,16 +89,6 @@ def webhook(
     )
     settings.tls_context()
     run_program("ordo.gateway.webhooks.hooks", "gateway", settings)
-
-
-def _start(text: str) -> Start:
-    if text == "first":
-        return "first"
-    if text == "live":
-        return "live"
-    if text.isdecimal() and text.isascii():
-        return int(text)
-    raise ConfigurationError(f"--start {text}: allowed is first, live, or a position of 0 or more")
 
 
 def _body(text: str) -> Body:

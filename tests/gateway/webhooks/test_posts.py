@@ -184,6 +184,7 @@ def test_pauses_double_up_to_a_bound() -> None:
         ({"body": "xml"}, "json or payload"),
         ({"certificate": "c.pem"}, "give both"),
         ({"url": "http://example.com/", "ca_file": "c.pem"}, "https"),
+        ({"start": -1}, "0 or more"),
         ({"in_flight_max": 0}, "1 to 256"),
         ({"tries_max": 0}, "1 to 255"),
         ({"timeout_s": 0.0}, "above 0"),
@@ -201,3 +202,18 @@ def test_mistakes_get_one_line(change: dict[str, object], says: str) -> None:
 
 def test_a_receiver_is_told_of_without_its_path() -> None:
     assert replace(SETTINGS, url="https://example.com:8443/T0/secret?x=1").receiver == "https://example.com:8443"
+
+
+@pytest.mark.parametrize(
+    ("url", "is_readable"),
+    [
+        ("http://example.com/", True),
+        ("http://10.0.0.7/", True),
+        ("https://example.com/", False),
+        ("http://localhost:8080/", False),
+        ("http://127.0.0.9:8080/", False),
+        ("http://[::1]:8080/", False),
+    ],
+)
+def test_posts_that_others_can_read_are_told_of(url: str, is_readable: bool) -> None:
+    assert replace(SETTINGS, url=url).leaves_machine_readable == is_readable
