@@ -11,7 +11,7 @@ from ordo.cluster.module.state.folder_rows import FolderRows
 from ordo.cluster.module.state.state_store import StateStore
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.configuration import NamedConfiguration
-from ordo.salvage import comparison, new_epoch
+from ordo.salvage import comparison, new_epoch, stopped_folder
 
 Patch = Callable[[Any, str, Any], None]
 
@@ -59,7 +59,7 @@ def members_start_in_the_middle_of_a_recovery(patch: Patch) -> None:
 
 def recoveries_end_before_all_is_written(patch: Patch) -> None:
     """The store says that a recovery is done before the member knows its log to be committed."""
-    note, begin = new_epoch.note_committed, StateStore.begin_epoch
+    note, begin = stopped_folder.note_committed, StateStore.begin_epoch
     later: list[tuple[Any, ...]] = []
 
     def begin_epoch(self: Any, epoch: Any) -> None:
