@@ -29,7 +29,7 @@ chosen = $(or $(addprefix $(1)-,$(filter $(call others,$(1)),$($(2)))),\
 	$(error $(2)=$($(2)) is not there: choose one of $(call others,$(1))))
 
 .DEFAULT_GOAL := help
-.PHONY: help build extras verify fix test test-deterministic test-processes test-under-load nightly demo bench budget bench-transport bench-peers bench-attacks sim explore test-soak soak test-faults test-nemesis test-sessions test-debug sanitized fuzz test-asan \
+.PHONY: help build extras verify fix test test-deterministic test-processes test-under-load nightly demo bench budget bench-transport bench-peers bench-attacks sim seeds explore test-soak soak test-faults test-nemesis test-sessions test-debug sanitized fuzz test-asan \
 	bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-mutants test-aeron-suite test-arm64 test-docker test-kubernetes pictures release
 
 # What follows ## is in `make help`, what follows #: with ALL=1 only.
@@ -166,6 +166,10 @@ budget: build #: count anew what a message costs, and write tests/budget/table.j
 
 sim: build #: simulate clusters under faults: SEEDS=100 FIRST=1 JOBS=2
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS)
+
+seeds: build #: go on with the seeds that are left of SEEDS=100000 on this code, in build/seeds/: MINUTES=60 JOBS=2
+	$(BIN)/python -m tests.simulation.campaign --seeds $(if $(filter file,$(origin SEEDS)),100000,$(SEEDS)) \
+		--minutes $(or $(MINUTES),60) --jobs $(JOBS)
 
 explore: build #: go through every order of events within bounds: STATES=100000 of each, WALKS=500, JOBS=2
 	$(BIN)/python -m tests.exploration --states $(or $(STATES),100000) --walks $(or $(WALKS),500) --jobs $(JOBS) --model

@@ -41,7 +41,7 @@ DOCKER = ("root", "dockerd", "docker-compose", "debootstrap")
 STEPS = (
     Step("debug", "test-debug", 60),
     Step("asan", "test-asan", 90, ("gcc",)),
-    Step("seeds", "sim SEEDS=2000", 120),
+    Step("seeds", "seeds MINUTES=100", 120),
     Step("states", "explore STATES=1000000", 120),
     Step("pythons", "test-python", 60),
     Step("mutants", "test-mutants", 180),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from tests.simulation import plants
 from tests.simulation.jobs import run_seeds
 from tests.simulation.options import Options
-from tests.simulation.run import Outcome, run_seed
+from tests.simulation.reports import failure_of, faults_of, line_of, summary_of
+from tests.simulation.run import run_seed
 
 EVENTS_SHOWN = 60
 UNDECIDED_SHARE_MAX = 0.005
@@ -31,17 +31,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for outcome in run_seeds(range(options.first, options.first + options.seeds), options.jobs, options.plant):
         outcomes.append(outcome)
         if options.verbose or options.seeds == 1:
-            print(_line(outcome), flush=True)
+            print(line_of(outcome), flush=True)
         if outcome.violation is not None:
             failed += 1
-            _report(outcome, options.plant, options.events)
+            print(failure_of(outcome, options.plant, options.events), flush=True)
             if not options.keep_going:
                 break
         elif len(outcomes) % options.progress_every == 0:
             so_far = f", {failed} failed" if failed else ""
-            print(f"{len(outcomes)} of {options.seeds} seeds{so_far}: {_summary(outcomes)}", flush=True)
-    print(f"{len(outcomes)} seeds, {failed} failed: {_summary(outcomes)}")
-    print(f"faults: {_faults(outcomes)}")
+            print(f"{len(outcomes)} of {options.seeds} seeds{so_far}: {summary_of(outcomes)}", flush=True)
+    print(f"{len(outcomes)} seeds, {failed} failed: {summary_of(outcomes)}")
+    print(f"faults: {faults_of(outcomes)}")
     undecided = [outcome.seed for outcome in outcomes if not outcome.is_decided]
     if undecided:
         print(f"linearizability undecided: {len(undecided)} of {len(outcomes)} seeds: {undecided}")
@@ -73,44 +73,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--speed", action="store_true", help="measure how fast time goes by, and nothing else")
     parser.add_argument("--plant", choices=sorted(plants.BY_NAME), metavar="BUG", help="run with a planted bug")
     return parser.parse_args(arguments)
-
-
-def _line(outcome: Outcome) -> str:
-    ratio = outcome.virtual_ns / 1e9 / outcome.real_s
-    return (
-        f"seed {outcome.seed}: {'FAILED' if outcome.violation else 'ok'} trace={outcome.digest} "
-        f"virtual={outcome.virtual_ns / 1e9:.1f}s real={outcome.real_s:.2f}s ratio={ratio:.0f}x "
-        f"executed={outcome.executed} answered={outcome.answered} terms={outcome.terms}\n"
-        f"    {outcome.options.describe()}"
-    )
-
-
-def _report(outcome: Outcome, plant: str | None, events: int) -> None:
-    print(f"seed {outcome.seed} FAILED: {outcome.violation}")
-    print(f"  options: {outcome.options.describe()}")
-    print(f"  last {events} of the events:")
-    for line in outcome.events[-events:]:
-        print(f"    {line}")
-    plant_option = f" --plant {plant}" if plant else ""
-    print(f"  replay: python -m tests.simulation --seeds 1 --first {outcome.seed}{plant_option}", flush=True)
-
-
-def _summary(outcomes: list[Outcome]) -> str:
-    virtual_s = sum(outcome.virtual_ns for outcome in outcomes) / 1e9
-    real_s = sum(outcome.real_s for outcome in outcomes)
-    cpu_s = sum(outcome.cpu_s for outcome in outcomes)
-    return (
-        f"{virtual_s:.0f} s of virtual time in {real_s:.0f} s, {virtual_s / max(real_s, 1e-9):.0f}x "
-        f"({virtual_s / max(cpu_s, 1e-9):.0f}x of processor time); "
-        f"{sum(outcome.executed for outcome in outcomes)} records, {sum(outcome.terms for outcome in outcomes)} terms"
-    )
-
-
-def _faults(outcomes: list[Outcome]) -> str:
-    total: Counter[str] = Counter()
-    for outcome in outcomes:
-        total.update(outcome.faults)
-    return ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in sorted(total.items()))
 
 
 if __name__ == "__main__":
