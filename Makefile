@@ -29,7 +29,7 @@ chosen = $(or $(addprefix $(1)-,$(filter $(call others,$(1)),$($(2)))),\
 	$(error $(2)=$($(2)) is not there: choose one of $(call others,$(1))))
 
 .DEFAULT_GOAL := help
-.PHONY: help build extras verify fix test test-deterministic test-processes test-under-load nightly demo bench budget bench-transport bench-peers bench-attacks sim seeds explore test-soak soak test-faults test-nemesis test-sessions test-debug sanitized fuzz test-asan \
+.PHONY: help build extras verify fix test test-deterministic test-processes test-under-load nightly demo bench budget bench-transport bench-peers bench-attacks sim seeds explore test-thorough test-soak soak test-faults test-nemesis test-sessions test-debug sanitized fuzz test-asan \
 	bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-mutants test-aeron-suite test-arm64 test-docker test-kubernetes pictures release
 
 # What follows ## is in `make help`, what follows #: with ALL=1 only.
@@ -174,6 +174,9 @@ seeds: build #: go on with the seeds that are left of SEEDS=100000 on this code,
 explore: build #: go through every order of events within bounds: STATES=100000 of each, WALKS=500, JOBS=2
 	$(BIN)/python -m tests.exploration --states $(or $(STATES),100000) --walks $(or $(WALKS),500) --jobs $(JOBS) --model
 
+test-thorough: build .venv/.all #: find every bug that is planted in simulated clusters, and go through further seeds, mutants and counts; CI does
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m thorough $(ARGS)
+
 SOAKS := tests/transport/test_soak.py tests/cluster/integration/test_soak.py
 
 test-soak: build .venv/.all #: pass the tests that take minutes: whole benchmarks, a streaming query killed with SIGKILL, an older Aeron, Spark's clusters, an application each second, a driver and a cluster for five minutes
@@ -240,7 +243,7 @@ debug: .venv/.base #: build with bounds and overflow checks, into build/debug
 test-debug: debug #: pass the tests of the native layers with the debug build
 	@rm -f build/ubsan.*
 	@cd build/debug && UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1:log_path=../ubsan ../../$(BIN)/python -m pytest -q \
-		-n $(JOBS) --dist loadfile -m 'not root and not soak and not slow and not spark and not peers' \
+		-n $(JOBS) --dist loadfile -m 'not root and not soak and not thorough and not slow and not spark and not peers' \
 		$(or $(ARGS),tests/runtime tests/transport tests/archive tests/consensus tests/service_api) \
 		|| { cat ../ubsan.* 2>/dev/null; exit 1; }
 

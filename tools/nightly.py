@@ -44,6 +44,7 @@ STEPS = (
     Step("seeds", "seeds MINUTES=100", 120),
     Step("states", "explore STATES=1000000", 120),
     Step("pythons", "test-python", 60),
+    Step("thorough", "test-thorough", 60),
     Step("mutants", "test-mutants", 180),
     Step("faults", "test-faults", 60, ("root", "ip", "nft")),
     Step("nemesis", "test-nemesis MINUTES=10", 60, ("root", "ip", "nft")),

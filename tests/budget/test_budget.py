@@ -53,7 +53,7 @@ def test_a_message_makes_no_more_system_calls(table: dict[str, Any]) -> None:
     demand_no_growth("system calls", count_calls(), table["system_calls"], GROWTH_MAX)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough  # under valgrind; system calls are counted in each run
 @pytest.mark.timeout(300)
 def test_a_message_takes_no_more_instructions(table: dict[str, Any]) -> None:
     now, was = count_instructions(), table["instructions"]

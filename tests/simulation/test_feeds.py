@@ -8,24 +8,25 @@ import pytest
 
 from tests.simulation.run import run_seed
 from tests.simulation.test_planted import FORGETFUL, MS, PUBLISHED
+from tests.thorough import few_of
 
 pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize("on_error", ["stop", "restore"])
-def test_every_reader_has_everything_once(on_error: str) -> None:
+@pytest.mark.parametrize("seed", few_of(range(1, 6), [1]))
+def test_every_reader_has_everything_once(on_error: str, seed: int) -> None:
     options = replace(PUBLISHED, on_error=on_error, poison_chance=0.005 if on_error == "restore" else 0.0)
-    for seed in range(1, 6):
-        outcome = run_seed(seed, replace(options))
-        assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
-        assert outcome.faults["reader kill"] > 0
+    outcome = run_seed(seed, options)
+    assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
+    assert outcome.faults["reader kill"] > 0
 
 
-def test_readers_of_a_feed_that_is_deleted_go_on_with_what_is_left() -> None:
+@pytest.mark.parametrize("seed", few_of([12, 27, 30], [12]))
+def test_readers_of_a_feed_that_is_deleted_go_on_with_what_is_left(seed: int) -> None:
     """Seeds in which a node that was cut off has more than the others, and in which a number is gone everywhere."""
-    for seed in (12, 27, 30):
-        outcome = run_seed(seed, replace(FORGETFUL, feed_readers=2, reader_mean_ns=300 * MS))
-        assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
+    outcome = run_seed(seed, replace(FORGETFUL, feed_readers=2, reader_mean_ns=300 * MS))
+    assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
 
 
 def test_the_same_seed_gives_the_same_trace() -> None:

@@ -10,6 +10,7 @@ import pytest
 from ordo.runtime.random import RandomSource
 from tests.simulation.options import Options, draw
 from tests.simulation.run import Outcome, run_seed
+from tests.thorough import few_of
 
 pytestmark = pytest.mark.timeout(600)
 MS = 1_000_000
@@ -47,7 +48,7 @@ def run(seed: int, options: Options) -> Outcome:
     return run_seed(seed, replace(options, nodes=2 + seed % 4, loses_for_good=True))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few_of(SEEDS, [1]))
 def test_what_is_lost_was_told(seed: int) -> None:
     outcome = run_seed(seed, drawn(seed))
     assert outcome.violation is None, f"seed {seed}: {outcome.violation}\n" + "\n".join(list(outcome.events)[-30:])

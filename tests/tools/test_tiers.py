@@ -11,7 +11,9 @@ import pytest
 from ordo.deploy.launcher import LocalCluster
 from tests.conftest import GUARD
 from tests.patience import COMPUTING_S, FACTOR_MAX, STARTING_S, factor, factor_of, patient
+from tests.thorough import few_of
 from tests.tiers import ALLOWANCES, ROOT, Kept, allowances, reached, read, tier_of
+from tools.nightly import STEPS
 
 CONFTEST = """
 import subprocess
@@ -89,6 +91,21 @@ def test_a_module_that_was_read_before_is_read_again_when_it_has_changed(tmp_pat
     assert again.read(path).mentions == {"test": {"another.call"}}
     place.write_bytes(b"cut short")
     assert Kept(place).read(path).mentions == {"test": {"another.call"}}
+
+
+def test_all_but_a_few_examples_are_left_to_the_thorough_suite(tmp_path: Path) -> None:
+    path = tmp_path / "test_reaching.py"
+    path.write_text(REACHING)
+    marks = [{mark.name for mark in one.marks} for one in few_of(range(3), [1])]
+    tiers = [tier_of(path, ("test_nothing",), names) for names in marks]
+    assert tiers == ["nightly", "deterministic", "nightly"]
+    with pytest.raises(AssertionError, match=r"no values: \[3\]"):
+        few_of(range(3), [3])
+
+
+def test_the_thorough_suite_is_passed_by_continuous_integration_and_by_night() -> None:
+    assert "step test-thorough" in (ROOT / ".ci" / "run").read_text()
+    assert any(step.words.split()[0] == "test-thorough" for step in STEPS)
 
 
 def test_every_allowance_is_needed() -> None:

@@ -1,0 +1,15 @@
+"""Examples of which `make test` has a few, while `make test SUITE=thorough` has the others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import pytest
+
+
+def few_of(values: Iterable[int | str], few: Collection[int | str]) -> list[Any]:
+    """Return the values as parameters of a test, of which those that are not among the few are `thorough`."""
+    every = list(values)
+    assert set(few) <= set(every), f"of the few, these are no values: {sorted(set(few) - set(every), key=str)}"
+    return [pytest.param(one, marks=[] if one in few else [pytest.mark.thorough]) for one in every]
