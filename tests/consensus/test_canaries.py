@@ -83,11 +83,11 @@ def stand_back_for_ever(patch: pytest.MonkeyPatch) -> None:
     "plant",
     [
         vote_for_older_logs,
-        follow_leaders_of_lower_terms,
+        pytest.param(follow_leaders_of_lower_terms, marks=pytest.mark.thorough),
         skip_verification,
         acknowledge_what_is_not_durable,
         serve_with_a_state_in_doubt,
-        stand_back_for_ever,
+        pytest.param(stand_back_for_ever, marks=pytest.mark.thorough),
     ],
 )
 def test_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from itertools import accumulate
 
+import pytest
+
 from ordo.consensus.state.commands import PersistDistrust
 from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.messages import AppendPosition, RequestVote, StandsBack, TimeoutNow, TrustRequest, Vote
@@ -109,5 +111,6 @@ def test_an_only_voter_has_nobody_to_stand_back_for() -> None:
     assert not node.core._ctx.stands_back
 
 
+@pytest.mark.thorough
 def test_doubt_happens_in_the_simulation_of_faults() -> None:
     assert any(count >= 4 for count in accumulate(run_seed(seed).doubts for seed in range(200, 225)))

@@ -2,6 +2,8 @@
 
 from itertools import accumulate
 
+import pytest
+
 from ordo.consensus.state.commands import LeaveLog, PersistCandidateTerm, PrepareLog
 from ordo.consensus.state.messages import AppendPosition, RequestVote, TimeoutNow, Vote
 from ordo.consensus.state.states import ElectionState, Role
@@ -198,5 +200,6 @@ def test_target_serves_long_before_any_timeout() -> None:
         assert times[-1] < 150, times
 
 
+@pytest.mark.thorough
 def test_transfers_happen_in_the_simulation_of_faults() -> None:
     assert any(count >= 4 for count in accumulate(run_seed(seed).transfers for seed in range(200, 225)))

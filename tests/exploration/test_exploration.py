@@ -10,6 +10,7 @@ from tests.exploration.search import Search
 from tests.exploration.space import Bounds, Left, Space
 from tests.exploration.visited import Form, Visited
 from tests.exploration.walks import walk_often
+from tests.thorough import few_of
 
 STATES_OF_EACH = 3_000
 STATES_OF_PLANTED = 20_000
@@ -22,7 +23,7 @@ ENDING = {
 """Bounds in which a search ends that leaves nothing out."""
 
 
-@pytest.mark.parametrize("name", BOUNDS)
+@pytest.mark.parametrize("name", few_of(BOUNDS, ["elections", "log", "reads", "transfer"]))
 def test_no_order_of_events_breaks_a_rule(name: str) -> None:
     report = explore(name, STATES_OF_EACH)
     assert not report.problem, "\n".join([report.problem, *report.path])
@@ -30,7 +31,7 @@ def test_no_order_of_events_breaks_a_rule(name: str) -> None:
     assert report.fair_runs > 0
 
 
-@pytest.mark.parametrize("name", BOUNDS)
+@pytest.mark.parametrize("name", few_of(BOUNDS, ["transfer"]))
 def test_no_random_walk_breaks_a_rule(name: str) -> None:
     """Walks go as deep as no search does, and end in a cluster that has come to life."""
     report = walk_often(space_of(name), WALKS_OF_EACH)

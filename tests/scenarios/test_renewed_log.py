@@ -131,7 +131,9 @@ def test_a_renewal_that_is_interrupted_anywhere_is_done_or_not_begun(
     demand_lengths(scenario, "128k 1408 from a snapshot")
 
 
-@pytest.mark.parametrize("interrupt", [fail, lose_power_before, lose_power_after])
+@pytest.mark.parametrize(
+    "interrupt", [pytest.param(fail, marks=pytest.mark.thorough), lose_power_before, lose_power_after]
+)
 def test_a_first_start_that_is_interrupted_anywhere_goes_on_at_the_next(
     interrupt: Callable[[SimulatedNode, int], None],
 ) -> None:
