@@ -11,6 +11,7 @@ from tests.snippets import blocks_of
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
+@pytest.mark.thorough  # docs/START.md is followed in each run
 def test_the_page_word_for_word(folder: Folder) -> None:
     follow_page(folder)
 

@@ -121,7 +121,7 @@ def pyright(python: Path) -> list[str]:
     return [str(command), "--pythonpath", str(python), "--outputjson"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(320)
 def test_mypy_knows_every_name_and_refuses_wrong_ones(folder: Path) -> None:
     mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(ROOT / ".mypy_cache" / "users")]
@@ -132,7 +132,7 @@ def test_mypy_knows_every_name_and_refuses_wrong_ones(folder: Path) -> None:
     assert found == WRONG_LINES, done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(320)
 @pytest.mark.skipif(shutil.which("npm") is None, reason="pyright comes from npm")
 def test_pyright_knows_every_name_and_refuses_wrong_ones(folder: Path) -> None:

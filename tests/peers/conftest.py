@@ -24,16 +24,17 @@ OF_BOTH_RELEASES = frozenset(
         "test_udp_between_two_drivers",
     }
 )
-"""Tests that `make test` runs with the older release of Aeron too; the others have it in `make nightly`."""
+"""Tests that the thorough suite runs with the older release of Aeron; the others have it in `make nightly`."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Leave the older release to the night, but of a few tests, and of those that ask for it alone."""
+    """Leave the older release to the thorough suite and to the night, unless a test asks for it alone."""
     parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     given = {name for name in ("java_class_path", "aeron_dir") if parameters.get(name) == OLDEST}
     asked = {name for mark in item.iter_markers("parametrize") for name in given if name in mark.args[0]}
-    if given - asked and getattr(item, "originalname", "") not in OF_BOTH_RELEASES:
-        item.add_marker(pytest.mark.soak)
+    if given - asked:
+        is_one_of_a_few = getattr(item, "originalname", "") in OF_BOTH_RELEASES
+        item.add_marker(pytest.mark.thorough if is_one_of_a_few else pytest.mark.soak)
 
 
 @pytest.fixture(scope="session", params=AERON_VERSIONS)

@@ -191,8 +191,8 @@ def check_jobs(folder: Path, lines: list[str], said: str) -> None:
         assert (folder / "r" / f"{name}.html").stat().st_size > 0 and (folder / "r" / f"{name}.json").exists()
 
 
+@pytest.mark.thorough  # the jobs themselves are tested one by one
 @pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.shared_data
 @pytest.mark.timeout(300)
 def test_every_job_runs_from_the_command_line(

@@ -25,6 +25,7 @@ from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.test_standby import COMMANDS, COUNTER, REQUESTS, TOKEN, Standby, ask
 from tests.clusters import STEADY, ready_cluster
 from tests.patience import patient
+from tests.thorough import few_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 CALLERS = 3
@@ -158,7 +159,7 @@ def total_of(endpoint: str) -> int:
         return int(client.query(b"", timeout_s=60).payload)
 
 
-@pytest.mark.parametrize("member_count", [1, 3])
+@pytest.mark.parametrize("member_count", few_of([1, 3], [3]))
 def test_a_former_primary_comes_back_as_a_standby_and_back_again(tmp_path: Path, member_count: int) -> None:
     with ready_cluster(COUNTER, heartbeat=STEADY, member_count=member_count) as cluster:
         leader = cluster.await_leader(60)
