@@ -38,6 +38,8 @@ class Judgement(NamedTuple):
     entries: int
     operations: int
     answers: int
+    asked: str
+    """Who found the operations to be linearizable."""
 
 
 class Lab:
@@ -58,6 +60,8 @@ class Lab:
         self.credentials = credentials
         self.history = History()
         self.may_end: set[int] = set()
+        self.kept: Path | None = None
+        """A file for a history that is not linearizable: porcupine is asked, too, where it is named."""
         self._network = network
         address = network.address(len(cluster.member_ids)) if network else "127.0.0.1"
         self.settings: dict[str, Any] = {
@@ -204,10 +208,10 @@ class Lab:
         report = demand_agreement(self.cluster, [self.writer], timeout_s=RECOVERY_TIMEOUT_S)
         self._check_processes()
         demand_equal_logs(self.cluster, report.position)
-        looked_at = demand_linearizable(self.history)
+        looked = demand_linearizable(self.history, self.kept)
         for client in self.clients:
             assert client.answered > 0, f"client {client.client_id} was never answered"
-        judged = Judgement(report.entries, looked_at, self._demand_accounts(report))
+        judged = Judgement(report.entries, looked.operations, self._demand_accounts(report), looked.asked)
         print(
             f"\nentries={judged.entries} operations={judged.operations} answers in accounts={judged.answers}"
             f" log bytes={report.position} resent={self.writer.resent}"

@@ -313,8 +313,9 @@ class Verdict(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{self.faults} faults and {self.accidents} accidents: {self.judged.operations} operations linearizable, "
-            f"{self.judged.answers} answers as the log has them, {self.lines_dropped} lines of logs dropped; "
+            f"{self.faults} faults and {self.accidents} accidents: {self.judged.operations} operations linearizable "
+            f"({self.judged.asked}), {self.judged.answers} answers as the log has them, "
+            f"{self.lines_dropped} lines of logs dropped; "
             f"all were answered {self.recovered_s:.1f} s after the last fault"
         )
 

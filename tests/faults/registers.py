@@ -1,7 +1,7 @@
-"""The service of the fault tests: the ledger, and registers beside it for histories of reads, writes and swaps.
+"""The service of the fault tests: the ledger, and registers beside it that are read, written, swapped and appended to.
 
 request  u8 kind, u32 client, u64 number, u32 key, u64 value, u64 expected
-answer   u8 kind, u32 client, u64 number, u8 took effect, u64 value read (0: never written)
+answer   u8 kind, u32 client, u64 number, u8 took effect, u64 value read (0: never written) or appended to
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ordo.service_api.service import ClientSession
 from ordo.service_api.snapshot import SnapshotWriter
 from tests.cluster.integration.protocol import chain
 from tests.cluster.integration.services import Ledger
+from tests.linearizability.models import append
 
 OPERATION = Struct("<BIQIQQ")
 OUTCOME = Struct("<BIQBQ")
@@ -29,6 +30,7 @@ class Operation(IntEnum):
     READ = 11
     WRITE = 12
     CAS = 13
+    APPEND = 14
 
 
 class Registers(Ledger):
@@ -57,6 +59,8 @@ class Registers(Ledger):
         if kind == Operation.READ:
             value = self.registers.get(key, 0)
         elif took_effect:
+            if kind == Operation.APPEND:
+                value = append(self.registers.get(key, 0), value)
             self.registers[key] = value
         answer = OUTCOME.pack(kind, client, number, took_effect, value)
         self.total_hash = chain(self.total_hash, answer)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ordo.deploy.launcher import ROOT
 from tests.faults.disks import SIZE_BYTES
 from tests.faults.hogs import BOUNDS, CLIENT_TOKEN, TOKENS
 from tests.faults.lab import laboratory
@@ -32,6 +33,7 @@ MEMBERS = int(os.environ.get("FAULT_MEMBERS", "3"))
 ROUND_S = 150.0
 VERDICT = os.environ.get("FAULT_VERDICT", "")
 """A file for the verdict of a run that found nothing."""
+HISTORIES = ROOT / "build" / "histories"
 BYTES_PER_S = 2 * 1024 * 1024
 
 pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(6 * SECONDS + 300)]
@@ -58,6 +60,7 @@ def test_all_kinds_of_fault(tmp_path: Path) -> None:
         cluster=BOUNDS,
         tables={"tokens": TOKENS},
     ) as lab:
+        lab.kept = HISTORIES / f"nemesis-{seed}.jsonl"
         verdict = bring(lab, schedule)
     if VERDICT:
         Path(VERDICT).parent.mkdir(parents=True, exist_ok=True)

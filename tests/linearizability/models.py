@@ -4,9 +4,17 @@ from typing import Any
 
 from tests.linearizability.checker import UNKNOWN, Operation
 
+FACTOR, MODULUS = 1_000_003, 1 << 64
+
+
+def append(before: int, value: int) -> int:
+    """A register to which a value is appended: what it holds is the hash of a list, which tells its order."""
+    return (before * FACTOR + value) % MODULUS
+
 
 class Register:
-    """One value, at first None: `read` -> value, `write` value, `cas` (expected, new) -> whether it matched."""
+    """One value, at first None: `read` -> value, `write` value, `cas` (expected, new) -> whether it matched, `append`
+    value -> what it holds now."""
 
     def initial(self) -> Any:
         return None
@@ -21,7 +29,17 @@ class Register:
                 expected, new = operation.argument
                 matches = expected == state
                 return operation.output is UNKNOWN or operation.output == matches, new if matches else state
-        raise ValueError(f"kind={operation.kind!r}: a register knows read, write and cas")
+            case "append":
+                after = append(state or 0, operation.argument)
+                return operation.output is UNKNOWN or operation.output == after, after
+        raise ValueError(f"kind={operation.kind!r}: a register knows read, write, cas and append")
+
+
+class ZeroRegister(Register):
+    """A register that holds 0 before its first write."""
+
+    def initial(self) -> Any:
+        return 0
 
 
 class Text:
