@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ordo.service_api.composition import Composition
     from ordo.service_api.messages.codec import decode, encode
     from ordo.service_api.messages.message import message
+    from ordo.service_api.messages.request import Request
     from ordo.service_api.messages.typed_service import TypedService, handles
     from ordo.service_api.native import Header, NativeClusteredService, NativeSession
     from ordo.service_api.service import (
@@ -119,6 +120,7 @@ __all__ = [
     "RecordingSignal",
     "ReplayStream",
     "Reject",
+    "Request",
     "Right",
     "Role",
     "SequenceFilter",
@@ -196,6 +198,7 @@ _HOMES = {
     "RecordingDescriptor": "ordo.archive.segments.catalog",
     "RecordingSignal": "ordo.archive.protocol.codes",
     "ReplayStream": "ordo.archive.client.replay",
+    "Request": "ordo.service_api.messages.request",
     "Right": "ordo.runtime.security.authentication",
     "Role": "ordo.service_api.service",
     "SequenceFilter": "ordo.pipeline.decoding.envelope",

@@ -36,6 +36,7 @@ from ordo.service_api.messages.fields import (
     number,
 )
 from ordo.service_api.messages.message import Schema, composite, group, message, view
+from ordo.service_api.messages.request import Request
 from ordo.service_api.messages.typed_service import TypedService, handles
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "Int32",
     "Int64",
     "MessageView",
+    "Request",
     "Rows",
     "Schema",
     "Sized",

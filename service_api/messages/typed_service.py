@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import signature
-from typing import ClassVar, TypeVar, get_args, get_type_hints
+from types import NoneType
+from typing import ClassVar, TypeVar, get_type_hints
 
 from ordo.runtime.errors import MessageError, Reject
 from ordo.service_api.callbacks import HANDLES
 from ordo.service_api.cluster import ClientSession
 from ordo.service_api.messages.codec import encode
 from ordo.service_api.messages.message import Schema, is_message
+from ordo.service_api.messages.request import Request, alternatives_of
 from ordo.service_api.native import Header
 from ordo.service_api.service import ClusteredService
 
@@ -26,8 +28,9 @@ def handles(method: F) -> F:
         @ordo.handles
         def place(self, session: ordo.ClientSession | None, order: NewOrder) -> Accepted: ...
 
-    A union of classes has it called with messages of each of them. One with a third argument is given the header, which
-    has the message's position in the log and its number (`header.sequence`).
+    A union of classes has it called with messages of each of them. One that takes a Request[Ack] must be annotated to
+    return Ack: MessageError says so when the class is made. One with a third argument is given the header, which has
+    the message's position in the log and its number (`header.sequence`).
     """
     setattr(method, HANDLES, True)
     return method
@@ -59,8 +62,9 @@ class TypedService(ClusteredService):
                 continue
             taken, given = _types_of(cls, name, method)
             takes_header = len(signature(method).parameters) == PARAMETERS[-1]
-            answers += given
+            answers += filter(is_message, given)
             for one in taken:
+                answers += _answers_of(f"{cls.__name__}.{name}", one, given)
                 if one in own:
                     raise MessageError(f"{cls.__name__}.{own[one]} and {name} both take {one.__name__}")
                 own[one] = name
@@ -93,7 +97,7 @@ class TypedService(ClusteredService):
 
 
 def _types_of(owner: type, name: str, method: Callable[..., object]) -> tuple[list[type], list[type]]:
-    """Return the classes of messages that a method takes, and those that it is annotated to answer."""
+    """Return the classes that a method takes, and those that it is annotated to return; none without an annotation."""
     parameters = list(signature(method).parameters)
     if len(parameters) not in PARAMETERS:
         raise MessageError(
@@ -106,5 +110,20 @@ def _types_of(owner: type, name: str, method: Callable[..., object]) -> tuple[li
     parameter = parameters[MESSAGE_PARAMETER]
     if parameter not in hints:
         raise MessageError(f"{owner.__name__}.{name}: annotate {parameter} with the class that it takes")
-    taken, given = (hints.get(one) for one in (parameter, "return"))
-    return list(get_args(taken) or (taken,)), [one for one in get_args(given) or (given,) if is_message(one)]
+    taken, given = hints[parameter], hints.get("return")
+    return list(alternatives_of(taken)), list(alternatives_of(given)) if "return" in hints else []
+
+
+def _answers_of(method: str, taken: object, given: list[type]) -> tuple[type, ...]:
+    """Return what answers a message. Raises MessageError for a method that is annotated to return anything else.
+
+    Clients of a request expect what its class says; to other messages the answer may be anything.
+    """
+    if not isinstance(taken, type) or not issubclass(taken, Request):
+        return ()
+    if given and set(given) <= set(taken.__ordo_answers__):
+        return taken.__ordo_answers__
+    allowed = " | ".join(one.__name__ for one in taken.__ordo_answers__)
+    found = " | ".join("None" if one is NoneType else getattr(one, "__name__", str(one)) for one in given)
+    returns = f"returns {found}" if found else "says not what it returns"
+    raise MessageError(f"{method} {returns}, but {taken.__name__} is answered by {allowed}: annotate it with that")

@@ -40,7 +40,7 @@ PUBLIC = {
     ),
     *("AsyncArchiveClient", "AsyncPersistentSubscription", "AsyncReplayStream", "PersistentSubscription"),
     *("AsyncFeedReader", "AsyncPendingRequest", "FeedMessage", "FeedReader"),
-    *("TypedService", "decode", "encode", "handles", "message"),
+    *("Request", "TypedService", "decode", "encode", "handles", "message"),
     *("Composition", "Consumer", "SnapshotReader", "SnapshotWriter", "TimeUnit", "Topics", "Tracing", "__version__"),
     *("Authenticator", "Right", "SessionProxy", "credentials_from_environment", "credentials_from_file"),
 }

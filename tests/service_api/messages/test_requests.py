@@ -1,0 +1,174 @@
+"""A request says by which messages it is answered; services that take it are held to that, and so are clients."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import pytest
+
+from ordo import ClientSession, Request, TypedService, decode, encode, handles, message
+from ordo.errors import MessageError, PayloadError, RequestOutcome
+from ordo.messages import UInt32
+from ordo.service_api.messages.request import to_request
+from ordo.testing import Message, OpenSession, ServiceHarness
+
+T = TypeVar("T")
+
+
+@message(id=1)
+class Ack:
+    order: UInt32
+
+
+@message(id=2)
+class Refusal:
+    reason: str
+
+
+@message(id=3)
+class Plain:
+    order: UInt32
+
+
+@message(id=4)
+class Order(Request[Ack]):
+    order: UInt32
+    note: str = ""
+
+
+@message(id=5)
+class Offer(Request[Ack | Refusal]):
+    order: UInt32
+
+
+@message(id=9, schema_id=9)
+class Foreign:
+    order: UInt32
+
+
+def read(order: object, answer: object) -> object:
+    _, reader = to_request(order)
+    assert reader is not None
+    return reader(encode(answer))
+
+
+def test_a_request_is_a_message_as_any_other() -> None:
+    order = Order(7, "soon")
+    assert order == decode(Order, encode(order)) and not hasattr(order, "__dict__")
+    assert to_request(order)[0] == encode(order)
+
+
+def test_its_answer_is_read_as_what_it_names() -> None:
+    assert read(Order(7), Ack(7)) == Ack(7)
+    assert [read(Offer(7), one) for one in (Ack(7), Refusal("no"))] == [Ack(7), Refusal("no")]
+
+
+@pytest.mark.parametrize(
+    ("order", "text"),
+    [
+        (Order(7), "message 3 of schema 1 is no Ack, which is 1 of 1"),
+        (Offer(7), r"message 3 of schema 1, version 0, is unknown: .* Ack \(1\), Refusal \(2\)"),
+    ],
+)
+def test_another_message_is_no_answer(order: object, text: str) -> None:
+    with pytest.raises(MessageError, match=text):
+        read(order, Plain(7))
+
+
+def test_bytes_are_answered_with_bytes() -> None:
+    assert to_request(bytearray(b"buy 40")) == (b"buy 40", None)
+
+
+def test_what_cannot_be_a_request_is_not_sent() -> None:
+    with pytest.raises(MessageError, match=r"not executed: Plain names no answer: derive it from Request\[") as found:
+        to_request(Plain(7))
+    assert found.value.outcome is RequestOutcome.NOT_EXECUTED
+    with pytest.raises(MessageError, match=r"not executed: Order\.order") as found:
+        to_request(Order(-1))
+    assert found.value.outcome is RequestOutcome.NOT_EXECUTED
+    with pytest.raises(PayloadError, match="is a str, must be bytes"):
+        to_request("buy 40")
+
+
+@pytest.mark.parametrize("answer", [int, "Ack", Ack | None, TypeVar("B"), list[Ack]])
+def test_only_messages_are_answers(answer: Any) -> None:
+    with pytest.raises(MessageError, match=r"Wrong cannot be answered by \S.*: allowed are classes made by @message"):
+        type("Wrong", (Request,), {"__orig_bases__": (Request[answer],)})
+
+
+def test_the_answer_must_be_named() -> None:
+    with pytest.raises(MessageError, match=r"Silent: say which message answers it, as Request\[Ack\]"):
+
+        class Silent(Request):  # type: ignore[type-arg]
+            pass
+
+
+def test_answers_of_a_union_are_of_one_schema() -> None:
+    with pytest.raises(MessageError, match="Foreign is of schema 9, the others are of 1"):
+
+        class Torn(Request[Ack | Foreign]):
+            pass
+
+
+def test_a_base_of_several_requests_names_their_answer() -> None:
+    class Acknowledged(Request[Ack], Generic[T]):
+        __slots__ = ()
+
+    @message(id=6)
+    class Cancel(Acknowledged[int]):
+        order: UInt32
+
+    assert read(Cancel(7), Ack(7)) == Ack(7)
+
+
+class Desk(TypedService):
+    """A method may return fewer of the messages that answer a request, and the schema has all of them."""
+
+    @handles
+    def place(self, session: ClientSession | None, order: Order | Offer) -> Ack:
+        return Ack(order.order)
+
+
+def test_a_service_answers_what_the_request_names() -> None:
+    harness = ServiceHarness(Desk)
+    harness.execute(OpenSession(1, 1), Message(1, 2, encode(Order(7))), Message(1, 3, encode(Offer(8))))
+    assert [decode(Ack, one).order for one in harness.egress(1)] == [7, 8]
+    assert Desk.schema.messages == (Order, Offer, Ack, Refusal)
+
+
+def test_a_service_that_answers_something_else_is_refused_when_it_is_made() -> None:
+    with pytest.raises(MessageError, match=r"Other\.place returns Plain, but Order is answered by Ack: annotate"):
+
+        class Other(TypedService):
+            @handles
+            def place(self, session: ClientSession | None, order: Order) -> Plain:
+                raise NotImplementedError
+
+    with pytest.raises(MessageError, match=r"More\.place returns Ack \| Refusal, but Order is answered by Ack"):
+
+        class More(TypedService):
+            @handles
+            def place(self, session: ClientSession | None, order: Order | Offer) -> Ack | Refusal:
+                raise NotImplementedError
+
+    with pytest.raises(
+        MessageError, match=r"Quiet\.place returns Ack \| None, but Offer is answered by Ack \| Refusal"
+    ):
+
+        class Quiet(TypedService):
+            @handles
+            def place(self, session: ClientSession | None, offer: Offer) -> Ack | None:
+                raise NotImplementedError
+
+    with pytest.raises(MessageError, match=r"Raw\.place returns bytes, but Order"):
+
+        class Raw(TypedService):
+            @handles
+            def place(self, session: ClientSession | None, order: Order) -> bytes:
+                raise NotImplementedError
+
+    with pytest.raises(MessageError, match=r"Bare\.place says not what it returns, but Order"):
+
+        class Bare(TypedService):
+            @handles
+            def place(self, session: ClientSession | None, order: Order): ...  # type: ignore[no-untyped-def]
