@@ -161,7 +161,7 @@ class GroupRequests(ClientRequests):
             self._refused_numbers.append(number)
             self.refused.append(RefusedOutput(number, log_position, reason.decode(errors="replace")))
 
-    def _encode_output(self, request: PendingRequest, stamp: RequestStamp) -> bytes:
+    def _encode_output(self, request: PendingRequest[object], stamp: RequestStamp) -> bytes:
         assert isinstance(request, _PendingOutput)
         header = _OUTPUT_BY_ID_HEADER if request.id_digest else _OUTPUT_HEADER
         head = _OUTPUT.pack(*header, *stamp, request.number, self._confirmed, *request.fields)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, overload
 
 from ordo.cluster.client.acknowledgements import Acknowledged, HandedOver, Unsequenced
 from ordo.cluster.client.async_requests import (
@@ -13,6 +13,7 @@ from ordo.cluster.client.async_requests import (
     AnswersTogether,
     Asked,
     AsyncPendingRequest,
+    Payloads,
     late,
     refused,
     with_ids,
@@ -32,9 +33,11 @@ from ordo.runtime.event_loops import demand_own_loop
 from ordo.service_api.service import OfferResult
 
 if TYPE_CHECKING:
+    from ordo.service_api.messages.request import Request
     from ordo.service_api.service import Payload
     from ordo.transport.client.client_transport import ClientTransport
 
+A = TypeVar("A")
 CYCLE_INTERVAL_S = 0.010
 BUSY_INTERVAL_S = 0.001
 POLL_LIMIT = 256
@@ -240,7 +243,14 @@ class AsyncClusterClient:
         finally:
             self._senders -= 1
 
-    async def request(self, payload: Payload, *, timeout_s: float | None = None, id: bytes | None = None) -> Answer:
+    @overload
+    async def request(self, payload: Payload, *, timeout_s: float | None = ..., id: bytes | None = ...) -> Answer: ...
+    @overload
+    async def request(self, payload: Request[A], *, timeout_s: float | None = ..., id: bytes | None = ...) -> A: ...
+
+    async def request(
+        self, payload: Payload | Request[object], *, timeout_s: float | None = None, id: bytes | None = None
+    ) -> object:
         """Have the service execute a message once, and return its answer. As ClusterClient.request.
 
         After a timeout, `await error.pending.result()` goes on waiting; after a cancellation the request is among
@@ -254,7 +264,12 @@ class AsyncClusterClient:
         except TimeoutError:
             raise late(asked.pending, self._client.request_trouble) from None
 
-    def submit(self, payload: Payload, *, id: bytes | None = None) -> asyncio.Future[Answer]:
+    @overload
+    def submit(self, payload: Payload, *, id: bytes | None = ...) -> asyncio.Future[Answer]: ...
+    @overload
+    def submit(self, payload: Request[A], *, id: bytes | None = ...) -> asyncio.Future[A]: ...
+
+    def submit(self, payload: Payload | Request[object], *, id: bytes | None = None) -> asyncio.Future[Any]:
         """Send a request without waiting for its answer.
 
         Raises ClusterError with `outstanding_requests_max` under way.
@@ -278,11 +293,11 @@ class AsyncClusterClient:
                 outcome=RequestOutcome.NOT_EXECUTED,
             )
 
-    def _submit(self, payload: Payload, request_id: bytes | None) -> Asked:
+    def _submit(self, payload: Payload | Request[object], request_id: bytes | None) -> Asked:
         assert self._loop is not None
-        future: asyncio.Future[Answer] = self._loop.create_future()
+        future: asyncio.Future[object] = self._loop.create_future()
 
-        def on_done(pending: PendingRequest) -> None:
+        def on_done(pending: PendingRequest[object]) -> None:
             self._answered += 1
             if future.done():
                 return
@@ -292,13 +307,13 @@ class AsyncClusterClient:
             else:
                 future.set_result(pending.result())
 
-        pending = self._client.submit(payload, on_done=on_done, id=request_id)
+        pending: PendingRequest[object] = self._client.submit(payload, on_done=on_done, id=request_id)
         if not self._will_flush:
             self._will_flush = True
             self._loop.call_soon(self._flush)
         return Asked(future, AsyncPendingRequest(pending, self._await_request))
 
-    async def _await_request(self, pending: PendingRequest, timeout_s: float | None) -> None:
+    async def _await_request(self, pending: PendingRequest[object], timeout_s: float | None) -> None:
         try:
             async with asyncio.timeout(timeout_s or self._client.settings.message_timeout_s):
                 while not pending.is_done:
@@ -323,15 +338,32 @@ class AsyncClusterClient:
         timeout_s: float | None = ...,
         return_exceptions: Literal[True],
     ) -> AsyncIterator[Answer | OrdoError]: ...
+    @overload
+    def request_stream(
+        self,
+        payloads: Iterable[Request[A]] | AsyncIterable[Request[A]],
+        *,
+        ids: Iterable[bytes] | None = ...,
+        timeout_s: float | None = ...,
+    ) -> AsyncIterator[A]: ...
+    @overload
+    def request_stream(
+        self,
+        payloads: Iterable[Request[A]] | AsyncIterable[Request[A]],
+        *,
+        ids: Iterable[bytes] | None = ...,
+        timeout_s: float | None = ...,
+        return_exceptions: Literal[True],
+    ) -> AsyncIterator[A | OrdoError]: ...
 
     async def request_stream(
         self,
-        payloads: Iterable[Payload] | AsyncIterable[Payload],
+        payloads: Payloads,
         *,
         ids: Iterable[bytes] | None = None,
         timeout_s: float | None = None,
         return_exceptions: bool = False,
-    ) -> AsyncIterator[Any]:
+    ) -> AsyncIterator[object]:
         """Yield the answers in the order of the payloads, with as many requests under way at a time as may be.
 
         Waits for as long as answers come: ClusterTimeoutError says that none came for `timeout_s` (default:
@@ -366,15 +398,32 @@ class AsyncClusterClient:
         timeout_s: float | None = ...,
         return_exceptions: Literal[True],
     ) -> list[Answer | OrdoError]: ...
+    @overload
+    async def request_many(
+        self,
+        payloads: Iterable[Request[A]] | AsyncIterable[Request[A]],
+        *,
+        ids: Iterable[bytes] | None = ...,
+        timeout_s: float | None = ...,
+    ) -> list[A]: ...
+    @overload
+    async def request_many(
+        self,
+        payloads: Iterable[Request[A]] | AsyncIterable[Request[A]],
+        *,
+        ids: Iterable[bytes] | None = ...,
+        timeout_s: float | None = ...,
+        return_exceptions: Literal[True],
+    ) -> list[A | OrdoError]: ...
 
     async def request_many(
         self,
-        payloads: Iterable[Payload] | AsyncIterable[Payload],
+        payloads: Payloads,
         *,
         ids: Iterable[bytes] | None = None,
         timeout_s: float | None = None,
         return_exceptions: bool = False,
-    ) -> Any:
+    ) -> object:
         """Return the answers of all, in order. As ClusterClient.request_many.
 
         Raises the first error when all are done, with `answers` and `requests`; with `return_exceptions` errors are
@@ -397,7 +446,7 @@ class AsyncClusterClient:
             raise together.describe(failure)
         return found
 
-    def _submit_or_refuse(self, payload: Payload, request_id: bytes | None) -> Asked:
+    def _submit_or_refuse(self, payload: Payload | Request[object], request_id: bytes | None) -> Asked:
         """Send a request; one that cannot be taken is done at once, with its error."""
         assert self._loop is not None
         try:
@@ -416,7 +465,7 @@ class AsyncClusterClient:
                 if self._answered == before:
                     raise late(asked.pending, self._client.request_trouble) from None
 
-    async def _ask(self, payload: Payload, request_id: bytes | None, seconds: float) -> Asked:
+    async def _ask(self, payload: Payload | Request[object], request_id: bytes | None, seconds: float) -> Asked:
         """Wait for room, for as long as answers come, and submit."""
         await self._await_room(seconds)
         self._check_open()
@@ -463,7 +512,7 @@ class AsyncClusterClient:
         return [AsyncPendingRequest(one, self._await_request) for one in self._client.recovered_requests]
 
     @property
-    def pending_requests(self) -> list[AsyncPendingRequest]:
+    def pending_requests(self) -> list[AsyncPendingRequest[Any]]:
         """The unanswered requests in their order, even those whose `await` was cancelled or timed out.
 
         Each can still be waited for with its `result`.

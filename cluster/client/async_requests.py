@@ -5,25 +5,34 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
 from ordo.cluster.client.requests.request_window import Answer, PendingRequest
 from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError, RequestOutcome
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from ordo.service_api.messages.request import Request
     from ordo.service_api.service import Payload
 
+    R = TypeVar("R", default=Answer, covariant=True)
+else:
+    from typing import TypeVar
 
-Wait = Callable[[PendingRequest, float | None], Awaitable[None]]
+    R = TypeVar("R", covariant=True)
+
+Wait = Callable[[PendingRequest[object], float | None], Awaitable[None]]
+Payloads: TypeAlias = "Iterable[Payload | Request[object]] | AsyncIterable[Payload | Request[object]]"
 
 
-class AsyncPendingRequest:
+class AsyncPendingRequest(Generic[R]):
     """A request of an AsyncClusterClient that is under way.
 
     `await pending.result()` waits for it, any number of times.
     """
 
-    def __init__(self, pending: PendingRequest, wait: Wait) -> None:
+    def __init__(self, pending: PendingRequest[R], wait: Wait) -> None:
         self._pending = pending
         self._wait = wait
 
@@ -53,11 +62,16 @@ class AsyncPendingRequest:
         return self._pending.answer
 
     @property
+    def value(self) -> R | None:
+        """What `result` returns, once there is an answer, as PendingRequest.value."""
+        return self._pending.value
+
+    @property
     def error(self) -> OrdoError | None:
         """The reason why there is no answer, once that is known."""
         return self._pending.error
 
-    async def result(self, timeout_s: float | None = None) -> Answer:
+    async def result(self, timeout_s: float | None = None) -> R:
         """Wait for the answer and return it, or raise the refusal, like PendingRequest.result."""
         if not self._pending.is_done:
             await self._wait(self._pending, timeout_s)
@@ -67,14 +81,14 @@ class AsyncPendingRequest:
 class Asked(NamedTuple):
     """A request and the future of its answer."""
 
-    future: asyncio.Future[Answer]
-    pending: AsyncPendingRequest
+    future: asyncio.Future[Any]
+    pending: AsyncPendingRequest[object]
 
 
-def refused(payload: Payload, error: OrdoError, loop: asyncio.AbstractEventLoop, wait: Wait) -> Asked:
+def refused(payload: Payload | Request[object], error: OrdoError, loop: asyncio.AbstractEventLoop, wait: Wait) -> Asked:
     """Return a request that could not be taken: it is done, with its error."""
     failure = error if error.outcome is not None else error.for_request(RequestOutcome.NOT_EXECUTED)
-    future: asyncio.Future[Answer] = loop.create_future()
+    future: asyncio.Future[Any] = loop.create_future()
     future.set_exception(failure)
     future.exception()  # nobody may ever ask for it
     pending = PendingRequest(payload if isinstance(payload, bytes) else b"", None, lambda *_: None)
@@ -87,7 +101,7 @@ class AnswersInOrder:
 
     def __init__(
         self,
-        ask: Callable[[Payload, bytes | None], Awaitable[Asked]],
+        ask: Callable[[Payload | Request[object], bytes | None], Awaitable[Asked]],
         wait: Callable[[Asked], Awaitable[None]],
         outstanding_max: int,
     ) -> None:
@@ -97,9 +111,7 @@ class AnswersInOrder:
         self._outstanding_max = outstanding_max
         self._waiting: deque[Asked] = deque()
 
-    async def run(
-        self, payloads: Iterable[Payload] | AsyncIterable[Payload], ids: Iterable[bytes] | None
-    ) -> AsyncIterator[Answer | OrdoError]:
+    async def run(self, payloads: Payloads, ids: Iterable[bytes] | None) -> AsyncIterator[object]:
         """Yield each answer, or the error in its place."""
         waiting = self._waiting
         async for payload, request_id in with_ids(payloads, ids):
@@ -114,7 +126,7 @@ class AnswersInOrder:
         while waiting:
             yield await self._take()
 
-    async def _take(self) -> Answer | OrdoError:
+    async def _take(self) -> object:
         asked = self._waiting.popleft()
         try:
             await self._wait(asked)
@@ -128,7 +140,7 @@ class AnswersInOrder:
         return error
 
 
-def late(pending: AsyncPendingRequest, trouble: str) -> ClusterTimeoutError:
+def late(pending: AsyncPendingRequest[object], trouble: str) -> ClusterTimeoutError:
     """Return the error of a wait that was too short; the request continues."""
     error = ClusterTimeoutError(
         "request not answered in time, unknown whether it was executed: it is still under way; wait for it with "
@@ -159,14 +171,14 @@ class AnswersTogether:
                 self._late = error
                 return
 
-    def found(self) -> list[Answer | OrdoError]:
+    def found(self) -> list[object]:
         """Return each answer, or the error in its place."""
         return [self._outcome_of(one) for one in self._taken]
 
-    def _outcome_of(self, asked: Asked) -> Answer | OrdoError:
+    def _outcome_of(self, asked: Asked) -> object:
         pending = asked.pending
-        if pending.answer is not None:
-            return pending.answer
+        if pending.value is not None:
+            return pending.value
         if pending.error is not None:
             return pending.error
         text = "unknown whether it was executed: it is still under way" if self._late is None else self._late.message
@@ -177,13 +189,13 @@ class AnswersTogether:
     def describe(self, error: OrdoError) -> OrdoError:
         """Return the error with the answers that have arrived, and with the requests."""
         error.requests = [one.pending for one in self._taken]
-        error.answers = [one.pending.answer for one in self._taken]
+        error.answers = [one.pending.value for one in self._taken]
         return error
 
 
 async def with_ids(
-    payloads: Iterable[Payload] | AsyncIterable[Payload], ids: Iterable[bytes] | None
-) -> AsyncIterator[tuple[Any, bytes | None]]:
+    payloads: Payloads, ids: Iterable[bytes] | None
+) -> AsyncIterator[tuple[Payload | Request[object], bytes | None]]:
     """Yield each payload with its id, if ids are given. Raises ConfigurationError when there are fewer ids."""
     chosen = None if ids is None else iter(ids)
     async for payload in as_async(payloads):
@@ -194,7 +206,7 @@ async def with_ids(
         yield payload, request_id
 
 
-async def as_async(payloads: Iterable[Payload] | AsyncIterable[Payload]) -> AsyncIterator[Any]:
+async def as_async(payloads: Payloads) -> AsyncIterator[Payload | Request[object]]:
     """Yield the payloads of any iterable."""
     if isinstance(payloads, AsyncIterable):
         async for payload in payloads:

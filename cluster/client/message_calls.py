@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ordo.cluster.client.acknowledgements import LEVELS, Acknowledged, Acknowledgements, HandedOver, Unsequenced
 from ordo.cluster.client.connection.endpoints import archive_endpoint
@@ -24,7 +24,7 @@ from ordo.runtime.errors import (
     OrdoError,
     RequestOutcome,
 )
-from ordo.runtime.payloads import to_bytes
+from ordo.service_api.messages.request import Request, to_request
 from ordo.service_api.service import OfferResult
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ordo.service_api.service import Payload
     from ordo.transport.client.client_transport import ClientTransport
 
+A = TypeVar("A")
 TICK_INTERVAL_NS = 1_000_000
 UNHEARD_NS = 1_000_000_000
 SEND_PARK_NS = 100_000
@@ -254,8 +255,17 @@ class ClientCalls(RequestCalls):
 
     # Requests
 
-    def request(self, payload: Payload, *, timeout_s: float | None = None, id: bytes | None = None) -> Answer:
+    @overload
+    def request(self, payload: Payload, *, timeout_s: float | None = ..., id: bytes | None = ...) -> Answer: ...
+    @overload
+    def request(self, payload: Request[A], *, timeout_s: float | None = ..., id: bytes | None = ...) -> A: ...
+
+    def request(
+        self, payload: Payload | Request[object], *, timeout_s: float | None = None, id: bytes | None = None
+    ) -> object:
         """Have the service execute a message once, and return its answer; poll until it is there.
+
+        A message that is a Request[Ack] is answered by an Ack, and bytes by an Answer, which has bytes.
 
         It is sent again by itself, through changes of the leader and new sessions. `id`: of the caller's choice, from 1
         to 64 bytes; a request with the same id, of whichever client, process or machine with the same principal, is
@@ -266,7 +276,8 @@ class ClientCalls(RequestCalls):
         message_timeout_s), when the request goes on and may still be executed, once: wait for it with
         `error.pending.result()`; another call would be another request, unless it has the same `id`. RequestIdError
         where the id was used for another payload; AnswerTooLongError and AnswerForgottenError where it was executed;
-        IdentityError when the cluster does not know the client any more; ClusterError for a payload that is too long.
+        IdentityError when the cluster does not know the client any more; ClusterError for a payload that is too long;
+        MessageError for a message that cannot be sent, or was executed and is answered by something else than it says.
         """
         if self._loop.is_in_callback:
             raise ClusterError(
@@ -275,22 +286,39 @@ class ClientCalls(RequestCalls):
             )
         return self.submit(payload, id=id).result(timeout_s)
 
+    @overload
     def submit(
         self,
         payload: Payload,
         *,
-        on_done: Callable[[PendingRequest], object] | None = None,
+        on_done: Callable[[PendingRequest], object] | None = ...,
+        id: bytes | None = ...,
+    ) -> PendingRequest: ...
+    @overload
+    def submit(
+        self,
+        payload: Request[A],
+        *,
+        on_done: Callable[[PendingRequest[A]], object] | None = ...,
+        id: bytes | None = ...,
+    ) -> PendingRequest[A]: ...
+
+    def submit(
+        self,
+        payload: Payload | Request[object],
+        *,
+        on_done: Callable[..., object] | None = None,
         id: bytes | None = None,
-    ) -> PendingRequest:
+    ) -> PendingRequest[object]:
         """Send a request without waiting for its answer. `poll` sends it, sends it again, and calls `on_done`.
 
         With `outstanding_requests_max` under way it polls until there is room. Raises as `request`.
         """
-        request = to_bytes(payload)
+        request, read = to_request(payload)
         requests = self._open_requests()
         if not requests.has_room:
             self._await_room()
-        return requests.submit(request, on_done, id)
+        return requests.submit(request, on_done, id, read)
 
     def _open_requests(self) -> ClientRequests:
         self._transport.use.check()
@@ -366,7 +394,7 @@ class ClientCalls(RequestCalls):
             self._requests.fail(error)
 
     @property
-    def pending_requests(self) -> list[PendingRequest]:
+    def pending_requests(self) -> list[PendingRequest[Any]]:
         """The unanswered requests, in their order; each can still be waited for with its `result`."""
         return [] if self._requests is None else self._requests.under_way
 
@@ -463,7 +491,7 @@ class ClientCalls(RequestCalls):
         self._work_at_polls()
         return requests
 
-    def _await_request(self, pending: PendingRequest, timeout_s: float | None) -> None:
+    def _await_request(self, pending: PendingRequest[object], timeout_s: float | None) -> None:
         requests = self._requests
         assert requests is not None
         if self._loop.is_in_callback:
@@ -494,7 +522,9 @@ class ClientCalls(RequestCalls):
             park_ns=SEND_PARK_NS,
         )
 
-    def _run_of(self, payloads: Iterable[Payload], ids: Iterable[bytes] | None, timeout_s: float | None) -> RequestRun:
+    def _run_of(
+        self, payloads: Iterable[Payload | Request[object]], ids: Iterable[bytes] | None, timeout_s: float | None
+    ) -> RequestRun:
         if self._loop.is_in_callback:
             raise ClusterError(
                 "not executed: requests wait for their answers, which no callback can: use submit there",

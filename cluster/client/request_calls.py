@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, overload
 
 from ordo.cluster.client.requests.request_window import Answer, PendingRequest
 from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError, RequestOutcome
@@ -13,8 +13,10 @@ from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoErr
 if TYPE_CHECKING:
     from ordo.cluster.client.requests.requests import ClientRequests
     from ordo.runtime.native.clock import Clock
+    from ordo.service_api.messages.request import Request
     from ordo.service_api.service import Payload
 
+A = TypeVar("A")
 SUBMITTED_MAX = 512
 """So many requests are handed to the ingress together, before what was answered meanwhile is looked at."""
 TAKING_NS = 1_000_000
@@ -37,7 +39,7 @@ class RequestRun:
         requests: ClientRequests,
         client: PollingClient,
         clock: Clock,
-        payloads: Iterable[Payload],
+        payloads: Iterable[Payload | Request[object]],
         ids: Iterable[bytes] | None,
         timeout_ns: int,
     ) -> None:
@@ -53,7 +55,7 @@ class RequestRun:
         self.late: OrdoError | None = None
         """Why `wait_for_all` has ended before all were done."""
 
-    def submit_some(self) -> list[PendingRequest]:
+    def submit_some(self) -> list[PendingRequest[object]]:
         """Send as many requests together as there is room for; return none when there are no more.
 
         Raises ClusterTimeoutError when no answer makes room in time.
@@ -74,9 +76,10 @@ class RequestRun:
             )
         return requests.submit_many(payloads, ids)
 
-    def _take(self, count_max: int) -> list[Payload]:
+    def _take(self, count_max: int) -> list[Payload | Request[object]]:
         """Return the next payloads; of a slow iterable, those of a millisecond, at least one."""
-        clock, found = self._clock, list[Any]()
+        clock = self._clock
+        found: list[Payload | Request[object]] = []
         until_ns = clock.now() + TAKING_NS
         for payload in islice(self._payloads, count_max):
             found.append(payload)
@@ -84,7 +87,7 @@ class RequestRun:
                 break
         return found
 
-    def wait(self, pending: PendingRequest) -> OrdoError | None:
+    def wait(self, pending: PendingRequest[object]) -> OrdoError | None:
         """Wait until a request is done: its error, or None. ClusterTimeoutError: no answer came for too long."""
         self._begin()
         while not pending.is_done:
@@ -92,7 +95,7 @@ class RequestRun:
                 return self._requests.timeout(pending)
         return pending.error
 
-    def wait_for_all(self, pending: Sequence[PendingRequest]) -> None:
+    def wait_for_all(self, pending: Sequence[PendingRequest[object]]) -> None:
         """Wait for each, until one is late."""
         for one in pending:
             if not one.is_done:
@@ -129,7 +132,9 @@ class RequestRun:
 class RequestCalls:
     """The calls for many requests."""
 
-    def _run_of(self, payloads: Iterable[Payload], ids: Iterable[bytes] | None, timeout_s: float | None) -> RequestRun:
+    def _run_of(
+        self, payloads: Iterable[Payload | Request[object]], ids: Iterable[bytes] | None, timeout_s: float | None
+    ) -> RequestRun:
         """Begin to send payloads. Raises ClusterError in a callback, and where no request can be made."""
         raise NotImplementedError
 
@@ -146,15 +151,28 @@ class RequestCalls:
         timeout_s: float | None = ...,
         return_exceptions: Literal[True],
     ) -> list[Answer | OrdoError]: ...
+    @overload
+    def request_many(
+        self, payloads: Iterable[Request[A]], *, ids: Iterable[bytes] | None = ..., timeout_s: float | None = ...
+    ) -> list[A]: ...
+    @overload
+    def request_many(
+        self,
+        payloads: Iterable[Request[A]],
+        *,
+        ids: Iterable[bytes] | None = ...,
+        timeout_s: float | None = ...,
+        return_exceptions: Literal[True],
+    ) -> list[A | OrdoError]: ...
 
     def request_many(
         self,
-        payloads: Iterable[Payload],
+        payloads: Iterable[Payload | Request[object]],
         *,
         ids: Iterable[bytes] | None = None,
         timeout_s: float | None = None,
         return_exceptions: bool = False,
-    ) -> Any:
+    ) -> object:
         """Make a request for each payload, in order, with as many under way at a time as allowed; return their answers.
 
         Waits for as long as answers come: ClusterTimeoutError says that none came for `timeout_s` (default:
@@ -164,7 +182,7 @@ class RequestCalls:
         `ids`: one for each payload, as `id` of `request`.
         """
         run = self._run_of(payloads, ids, timeout_s)
-        pending: list[PendingRequest] = []
+        pending: list[PendingRequest[object]] = []
         stopped: OrdoError | None = None
         try:
             while taken := run.submit_some():
@@ -193,22 +211,35 @@ class RequestCalls:
         timeout_s: float | None = ...,
         return_exceptions: Literal[True],
     ) -> Iterator[Answer | OrdoError]: ...
+    @overload
+    def request_stream(
+        self, payloads: Iterable[Request[A]], *, ids: Iterable[bytes] | None = ..., timeout_s: float | None = ...
+    ) -> Iterator[A]: ...
+    @overload
+    def request_stream(
+        self,
+        payloads: Iterable[Request[A]],
+        *,
+        ids: Iterable[bytes] | None = ...,
+        timeout_s: float | None = ...,
+        return_exceptions: Literal[True],
+    ) -> Iterator[A | OrdoError]: ...
 
     def request_stream(
         self,
-        payloads: Iterable[Payload],
+        payloads: Iterable[Payload | Request[object]],
         *,
         ids: Iterable[bytes] | None = None,
         timeout_s: float | None = None,
         return_exceptions: bool = False,
-    ) -> Iterator[Any]:
+    ) -> Iterator[object]:
         """Make a request for each payload, and yield each answer in the order of the payloads as soon as it is there.
 
         Payloads are taken from their iterable as there is room. An error ends the iteration, and has `requests`, those
         under way behind it; with `return_exceptions` it stands in its answer's place, and the iteration goes on.
         """
         run = self._run_of(payloads, ids, timeout_s)
-        waiting: deque[PendingRequest] = deque()
+        waiting: deque[PendingRequest[object]] = deque()
         has_more = True
         while has_more or waiting:
             if has_more:
@@ -217,14 +248,14 @@ class RequestCalls:
                 one = waiting.popleft()
                 error = run.wait(one)
                 if error is None:
-                    yield one.answer
+                    yield one.value
                 elif return_exceptions:
                     yield error
                 else:
                     raise _with_answers(error, [one, *waiting])
 
 
-def _top_up(run: RequestRun, waiting: deque[PendingRequest]) -> bool:
+def _top_up(run: RequestRun, waiting: deque[PendingRequest[object]]) -> bool:
     """Take further payloads; False when there are no more."""
     try:
         taken = run.submit_some()
@@ -234,9 +265,9 @@ def _top_up(run: RequestRun, waiting: deque[PendingRequest]) -> bool:
     return bool(taken)
 
 
-def _outcome_of(pending: PendingRequest, late: OrdoError | None) -> Answer | OrdoError:
-    if pending.answer is not None:
-        return pending.answer
+def _outcome_of(pending: PendingRequest[object], late: OrdoError | None) -> object:
+    if pending.value is not None:
+        return pending.value
     if pending.error is not None:
         return pending.error
     text = "unknown whether it was executed: it is still under way" if late is None else late.message
@@ -245,7 +276,7 @@ def _outcome_of(pending: PendingRequest, late: OrdoError | None) -> Answer | Ord
     return error
 
 
-def _with_answers(error: OrdoError, pending: Sequence[PendingRequest]) -> OrdoError:
+def _with_answers(error: OrdoError, pending: Sequence[PendingRequest[object]]) -> OrdoError:
     error.requests = pending
-    error.answers = [one.answer for one in pending]
+    error.answers = [one.value for one in pending]
     return error

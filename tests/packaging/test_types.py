@@ -24,10 +24,12 @@ GOOD = """
 from typing import assert_type
 
 from ordo import (
-    AsyncClusterClient, ArchiveClient, ClientSession, Cluster, ClusterClient, ClusteredService, Consumer, EntryKind,
-    Header, LogReader, Reject, SnapshotReader, SnapshotWriter,
+    Answer, AsyncClusterClient, ArchiveClient, ClientSession, Cluster, ClusterClient, ClusteredService, Consumer,
+    EntryKind, Header, LogReader, PendingRequest, Reject, Request, SnapshotReader, SnapshotWriter, TypedService,
+    handles, message,
 )
-from ordo.errors import RejectedError
+from ordo.errors import OrdoError, RejectedError
+from ordo.messages import UInt32
 from ordo.testing import LocalCluster, check_service
 
 
@@ -82,18 +84,87 @@ def local() -> None:
 def consumer(one: Consumer) -> None:
     for entry in one:
         assert_type(entry.payload, bytes)
+
+
+@message(id=1)
+class Ack:
+    order: UInt32
+
+
+@message(id=2)
+class Refusal:
+    reason: str
+
+
+@message(id=3)
+class NewOrder(Request[Ack]):
+    order: UInt32
+    note: str = ""
+
+
+@message(id=4)
+class Cancel(Request[Ack | Refusal]):
+    order: UInt32
+
+
+class Desk(TypedService):
+    @handles
+    def place(self, session: ClientSession | None, order: NewOrder) -> Ack:
+        return Ack(order.order)
+
+    @handles
+    def cancel(self, session: ClientSession | None, order: Cancel) -> Ack | Refusal:
+        return Refusal("too late")
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
+        writer.write(b"1")
+
+
+def typed(client: ClusterClient) -> None:
+    assert_type(client.request(NewOrder(1, note="soon")), Ack)
+    assert_type(client.request(NewOrder(1), id=b"1", timeout_s=1.0).order, int)
+    assert_type(client.request(Cancel(1)), Ack | Refusal)
+    assert_type(client.submit(NewOrder(1)), PendingRequest[Ack])
+    assert_type(client.submit(NewOrder(1)).result(), Ack)
+    assert_type(client.submit(b"1").result(), Answer)
+    assert_type(client.request_many([NewOrder(1)]), list[Ack])
+    assert_type(client.request_many([Cancel(1)], return_exceptions=True), list[Ack | Refusal | OrdoError])
+    assert_type(client.request_many([b"1"]), list[Answer])
+    for answer in client.request_stream([NewOrder(1)]):
+        assert_type(answer, Ack)
+    client.submit(NewOrder(1), on_done=lambda pending: print(pending.result().order))
+
+
+async def atyped(client: AsyncClusterClient) -> None:
+    assert_type(await client.request(NewOrder(1)), Ack)
+    assert_type(await client.request(Cancel(1)), Ack | Refusal)
+    assert_type(await client.submit(NewOrder(1)), Ack)
+    assert_type(await client.request_many([NewOrder(1)]), list[Ack])
+    async for answer in client.request_stream([NewOrder(1)]):
+        assert_type(answer, Ack)
+
+
+def kept(pending: PendingRequest) -> Answer:
+    return pending.result()
 """
 BAD = """
 from ordo import ArchiveClient, ClusterClient, LogEntry
 from ordo import ClusterClinet
+from good import Ack, Cancel, NewOrder
 
 
 def wrong(client: ClusterClient, entry: LogEntry) -> None:
     client.request("1")
     print(entry.values.numbr)
     ArchiveClient.connect("127.0.0.1:8010", mesage_timeout_s=1.0)
+    client.request(NewOrder(1)).payload
+    client.request(Cancel(1)).order
+    client.request(Ack(1))
+    client.request(NewOrder(1, 2))
+    client.request_many([Ack(1)])
+    answer: str = client.request(NewOrder(1))
 """
-WRONG_LINES = [3, 7, 8, 9]
+WRONG_LINES = [3, 8, 9, 10, 11, 12, 13, 14, 15, 16]
 
 
 @pytest.fixture

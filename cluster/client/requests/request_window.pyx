@@ -23,12 +23,13 @@ from ordo.runtime.native.atomics cimport ordo_put_i64
 from ordo.transport.streams.logbuffer cimport ADMIN_ACTION, MAX_POSITION_EXCEEDED, MESSAGE_TOO_LONG
 from ordo.transport.streams.publication cimport ExclusivePublication
 
+from types import GenericAlias
 from typing import NamedTuple
 
 from ordo.cluster.client.requests.request_sending import offer_to_leader
 from ordo.cluster.wire.sessions.message_limit import LENGTH_BYTES_MAX, describe_too_long
-from ordo.runtime.errors import ClusterError, OrdoError, RequestOutcome
-from ordo.runtime.payloads import to_bytes
+from ordo.runtime.errors import ClusterError, MessageError, OrdoError, RequestOutcome
+from ordo.service_api.messages.request import to_request
 from ordo.service_api.request_ids import check_request_id, digest_request_id
 
 REQUEST_LENGTH_BYTES = REQUEST_LENGTH
@@ -105,17 +106,20 @@ cdef class PendingRequest:
     """A request on its way. Done with an answer or an error, which is when `on_done(self)` is called.
 
     `number` is 0 until the cluster has opened the client's identity. `id` is what the caller chose, None without one.
-    `was_sent`: the cluster may have it.
+    `was_sent`: the cluster may have it. `answer` is as it came; `value` is what `result` returns, which for a message of a
+    class with types is the message that answers it (`PendingRequest[Ack]`). One of another type is an `error`.
     """
     cdef public int64_t number
     cdef public bytes payload
     cdef readonly object answer
     cdef readonly object error
+    cdef readonly object value
     cdef readonly bytes id
     cdef readonly bytes digest
     cdef public bint was_sent
     cdef object _on_done
     cdef object _wait
+    cdef object _read              # decodes the answer; None: the answer itself is the value
 
     def __init__(self, bytes payload not None, on_done, wait, id=None):
         self.payload = payload
@@ -125,9 +129,13 @@ cdef class PendingRequest:
             self.id = check_request_id(id)
             self.digest = digest_request_id(self.id)
 
+    @classmethod
+    def __class_getitem__(cls, item):
+        return GenericAlias(cls, item)
+
     @property
     def is_done(self):
-        return self.answer is not None or self.error is not None
+        return self.value is not None or self.error is not None
 
     def result(self, timeout_s=None):
         """Waits for the answer and returns it, or raises what was refused.
@@ -135,11 +143,11 @@ cdef class PendingRequest:
         Raises ClusterTimeoutError after `timeout_s` (default: message_timeout_s): the request goes on, and is still
         executed once at most; this can be called again, and the error has the same request as `pending`.
         """
-        if self.answer is None and self.error is None:
+        if self.value is None and self.error is None:
             self._wait(self, timeout_s)
         if self.error is not None:
             raise self.error
-        return self.answer
+        return self.value
 
     def when_done(self, callback):
         """Calls `callback(self)` in place of `on_done`; at once when it is done."""
@@ -149,9 +157,25 @@ cdef class PendingRequest:
 
     def finish(self, answer, error=None):
         """Sets the outcome and runs the callback; for the client that sent the request."""
-        self.answer, self.error = answer, error
+        self.error = error
+        if answer is not None:
+            self._take_answer(answer)
         if self._on_done is not None:
             self._on_done(self)
+
+    cdef int _take_answer(self, answer) except -1:
+        self.answer = self.value = answer
+        if self._read is None:
+            return 0
+        try:
+            self.value = self._read(answer.payload)
+        except MessageError as error:
+            self.value = None
+            self.error = MessageError(
+                f"executed at log position {answer.log_position}, and answered by something else: {error.message}",
+                outcome=RequestOutcome.EXECUTED,
+            )
+        return 0
 
 
 cdef class RequestWindow:
@@ -175,9 +199,12 @@ cdef class RequestWindow:
     cdef public int64_t _doublings
     cdef public bint _takes_ids            # the cluster has said so
 
-    def submit(self, bytes payload not None, on_done=None, id=None):
-        """Takes a request. Raises ClusterError for one that is too long, IdentityError when the identity is lost."""
-        cdef PendingRequest pending = self._take(payload, on_done, id)
+    def submit(self, bytes payload not None, on_done=None, id=None, read=None):
+        """Takes a request. Raises ClusterError for one that is too long, IdentityError when the identity is lost.
+
+        `read` decodes its answer.
+        """
+        cdef PendingRequest pending = self._take(payload, on_done, id, read)
         if pending.number > 0 and self._sent == pending.number - 1 and self._can_send_at_once():
             self._send_from(pending.number)
         return pending
@@ -194,7 +221,7 @@ cdef class RequestWindow:
             self._send_from(first)
         return found
 
-    cdef PendingRequest _take(self, bytes payload, on_done, id):
+    cdef PendingRequest _take(self, bytes payload, on_done, id, read):
         cdef PendingRequest pending
         if self._failure is not None:
             raise self._failure.for_request(RequestOutcome.NOT_EXECUTED)
@@ -202,6 +229,7 @@ cdef class RequestWindow:
             pending = PendingRequest(payload, on_done, self._wait)
         else:
             pending = PendingRequest(payload, on_done, self._wait, id)
+        pending._read = read
         if self._length_bytes_max == 0 or self._unnumbered or (id is not None and not self._takes_ids):
             self._unnumbered.append(pending)
         else:
@@ -212,7 +240,10 @@ cdef class RequestWindow:
     cdef PendingRequest _take_or_refuse(self, payload, id):
         cdef PendingRequest pending
         try:
-            return self._take(payload if PyBytes_CheckExact(payload) else to_bytes(payload), None, id)
+            if PyBytes_CheckExact(payload):
+                return self._take(payload, None, id, None)
+            data, read = to_request(payload)
+            return self._take(data, None, id, read)
         except OrdoError as error:
             pending = PendingRequest(payload if isinstance(payload, bytes) else b"", None, self._wait)
             pending.error = error if error.outcome is not None else error.for_request(RequestOutcome.NOT_EXECUTED)
@@ -286,6 +317,6 @@ cdef class RequestWindow:
         if pending is None:
             return
         self._doublings = self._retry_ns = 0
-        pending.answer = new_tuple(Answer, (payload, log_position, sequence if sequence > 0 else None))
+        pending._take_answer(new_tuple(Answer, (payload, log_position, sequence if sequence > 0 else None)))
         if pending._on_done is not None:
             pending._on_done(pending)

@@ -53,7 +53,7 @@ class ClientRequests(RequestWindow):
         retry_interval_ns: int,
         outstanding_max: int,
         journal: Journal | None = None,
-        wait: Callable[[PendingRequest, float | None], None],
+        wait: Callable[[PendingRequest[object], float | None], None],
     ) -> None:
         """Take the session.
 
@@ -97,11 +97,11 @@ class ClientRequests(RequestWindow):
         self._number, self._confirmed = state.number, state.confirmed
         self.known_cluster = journal.known_cluster()
         for number, payload in sorted(state.requests.items()):
-            pending = PendingRequest(payload, None, self._wait, state.ids.get(number))
+            pending: PendingRequest = PendingRequest(payload, None, self._wait, state.ids.get(number))
             pending.number = number
             pending.was_sent = True  # by the process before, perhaps
             self._pending[number] = pending
-        self.recovered = list(self._pending.values())
+            self.recovered.append(pending)
         self._sent = self._confirmed
 
     # Calls
@@ -111,7 +111,7 @@ class ClientRequests(RequestWindow):
         return len(self._pending) + len(self._unnumbered)
 
     @property
-    def under_way(self) -> list[PendingRequest]:
+    def under_way(self) -> list[PendingRequest[object]]:
         """The requests without an answer, in their order."""
         return [*self._pending.values(), *self._unnumbered]
 
@@ -277,7 +277,7 @@ class ClientRequests(RequestWindow):
         if self._journal is not None and known.origin is not None:
             self._journal.note_cluster(known.origin, known.position)
 
-    def timeout(self, pending: PendingRequest) -> ClusterTimeoutError:
+    def timeout(self, pending: PendingRequest[object]) -> ClusterTimeoutError:
         """Return the error of a wait that was too short; the request continues."""
         name = f"request {pending.number}" if pending.number else "request"
         error = ClusterTimeoutError(
@@ -308,7 +308,7 @@ class ClientRequests(RequestWindow):
             self.fail(error)
 
 
-def _outcome_of(pending: PendingRequest) -> RequestOutcome:
+def _outcome_of(pending: PendingRequest[object]) -> RequestOutcome:
     """Return the outcome, as far as known, of a request that ends without an answer."""
     return RequestOutcome.UNKNOWN if pending.was_sent else RequestOutcome.NOT_EXECUTED
 

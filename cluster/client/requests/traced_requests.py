@@ -66,7 +66,7 @@ class TracedRequests(ClientRequests):
         self._started: dict[int, tuple[int, int]] = {}  # by number: where the identity is open, and when
         super().__init__(*arguments, **options)
 
-    def _take_number(self, pending: PendingRequest) -> int:
+    def _take_number(self, pending: PendingRequest[object]) -> int:
         super()._take_number(pending)
         if is_traced(self._open_position, pending.number, self._threshold):
             self._started[pending.number] = self._open_position, self._epoch_ns()

@@ -15,8 +15,10 @@ from ordo.runtime.errors import (
     AnswerTooLongError,
     ClusterError,
     IdentityError,
+    MessageError,
     OrdoError,
     RejectedError,
+    RequestOutcome,
     SessionClosedError,
 )
 from ordo.service_api.requests import OpenStatus
@@ -164,6 +166,26 @@ def test_answers_may_come_in_any_order_and_confirm_what_is_whole() -> None:
     client.requests.submit(b"five")
     assert client.ingress.sent[-1][1].confirmed == 2
     assert not third.is_done and len(client.requests) == 3
+
+
+def test_an_answer_that_is_read_is_the_value_or_an_error() -> None:
+    def read(payload: bytes) -> int:
+        if not payload.isdigit():
+            raise MessageError(f"{payload.decode()} is no number")
+        return int(payload)
+
+    client = Client()
+    client.open()
+    good, bad = (client.requests.submit(b"one", read=read) for _ in range(2))
+    told: list[object] = []
+    bad.when_done(lambda pending: told.append(pending.error))
+    client.answer(1, payload=b"40")
+    client.answer(2, payload=b"yes")
+    assert (good.value, good.result(), good.answer) == (40, 40, Answer(b"40", 1001, 1))
+    assert (bad.is_done, bad.value, bad.answer, told) == (True, None, Answer(b"yes", 1002, 2), [bad.error])
+    with pytest.raises(MessageError, match=r"executed at log position 1002, .* else: yes is no number") as failed:
+        bad.result()
+    assert failed.value.outcome is RequestOutcome.EXECUTED
 
 
 def test_everything_unanswered_is_sent_again_in_order() -> None:
