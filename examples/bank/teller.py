@@ -9,28 +9,51 @@ give the order again: the next start, with or without an order, sends the one in
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from ordo import ClientSettings, ClusterClient
+from examples.bank.v1 import Balance, Deposit, Transfer
+from ordo import ClientSettings, ClusterClient, PendingRequest, decode
 from ordo.errors import RejectedError
 
+Order = Deposit | Transfer
 
-def run(endpoints: Sequence[str], journal: str, order: str, egress: str = "127.0.0.1:0") -> list[str]:
-    """Returns what became of the orders: what an earlier run left unanswered, then this one, if it is not empty."""
+
+def order_of(words: Sequence[str]) -> Order | None:
+    """Reads an order; no words are none."""
+    match words:
+        case ["deposit", name, cents]:
+            return Deposit(name, int(cents))
+        case ["transfer", sender, receiver, cents]:
+            return Transfer(sender, receiver, int(cents))
+        case []:
+            return None
+    raise SystemExit("an order is deposit NAME CENTS or transfer SENDER RECEIVER CENTS")
+
+
+def outcome_of(wait: Callable[[], Balance]) -> str:
+    """Returns the balance that answers an order, or why it was refused."""
+    try:
+        return str(wait().cents)
+    except RejectedError as error:
+        return f"refused: {error}"
+
+
+def balance_of(pending: PendingRequest) -> Balance:
+    """Waits for the answer to a request of the journal, which has bytes and not the classes of messages."""
+    return decode(Balance, pending.result(timeout_s=30).payload)
+
+
+def run(endpoints: Sequence[str], journal: str, order: Order | None, egress: str = "127.0.0.1:0") -> list[str]:
+    """Returns what became of the orders: what an earlier run left unanswered, then this one, if there is one."""
     settings = ClientSettings(egress_channel=f"aeron:udp?endpoint={egress}", journal=journal)
     with ClusterClient(endpoints, settings=settings) as client:
-        pending = list(client.recovered_requests)
-        if order:
-            pending.append(client.submit(order.encode()))
-        outcomes = []
-        for one in pending:
-            try:
-                outcomes.append(one.result(timeout_s=30).payload.decode())
-            except RejectedError as error:
-                outcomes.append(f"refused: {error}")
-        return outcomes
+        found = [outcome_of(partial(balance_of, pending)) for pending in client.recovered_requests]
+        if order is not None:
+            found.append(outcome_of(lambda: client.request(order, timeout_s=30)))
+        return found
 
 
 if __name__ == "__main__":
-    for outcome in run(sys.argv[1].split(","), sys.argv[2], " ".join(sys.argv[3:])):
+    for outcome in run(sys.argv[1].split(","), sys.argv[2], order_of(sys.argv[3:])):
         print(outcome)

@@ -5,14 +5,36 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ordo import ClientSession, Cluster, ClusteredService, Header, Reject, SnapshotReader, SnapshotWriter
+from ordo import ClientSession, Cluster, Reject, Request, SnapshotReader, SnapshotWriter, TypedService, handles, message
+from ordo.messages import UInt64
+
+BALANCE_MAX = 10**18
 
 
-class Bank(ClusteredService):
-    """A message is "deposit NAME CENTS" or "transfer FROM TO CENTS". The answer is what NAME, or FROM, has then.
+@message(id=1)
+class Balance:
+    cents: UInt64
 
-    An order that cannot be executed is refused before anything has changed: `Reject` must leave the state alone.
-    """
+
+@message(id=2)
+class Deposit(Request[Balance]):
+    """Is answered with what `name` has then."""
+
+    name: str
+    cents: UInt64
+
+
+@message(id=3)
+class Transfer(Request[Balance]):
+    """Is answered with what `sender` has then."""
+
+    sender: str
+    receiver: str
+    cents: UInt64
+
+
+class Bank(TypedService):
+    """An order that cannot be executed is refused before anything has changed: `Reject` must leave the state alone."""
 
     snapshot_format = 1
 
@@ -29,29 +51,28 @@ class Bank(ClusteredService):
             raise ValueError(f"snapshot of format {state['format']}: this version reads format {self.snapshot_format}")
         self.balances = state["balances"]
 
-    def on_session_message(
-        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
-    ) -> bytes | None:
-        match _words(payload):
-            case ["deposit", name, amount]:
-                self.balances[name] = self.balances.get(name, 0) + _cents(amount)
-            case ["transfer", name, receiver, amount]:
-                self.transfer(name, receiver, _cents(amount))
-            case _:
-                raise Reject("must be deposit NAME CENTS or transfer FROM TO CENTS")
-        return str(self.balances[name]).encode()
+    @handles
+    def deposit(self, session: ClientSession | None, order: Deposit) -> Balance:
+        """Puts money into an account, which need not exist yet."""
+        balance = self.balances.get(order.name, 0) + order.cents
+        if balance > BALANCE_MAX:
+            raise Reject(f"{order.name} would have more than {BALANCE_MAX} cents")
+        self.balances[order.name] = balance
+        return Balance(balance)
 
-    def transfer(self, sender: str, receiver: str, cents: int) -> None:
+    @handles
+    def transfer(self, session: ClientSession | None, order: Transfer) -> Balance:
         """Moves money from one account to another."""
-        self.take(sender, cents)
-        self.balances[receiver] = self.balances.get(receiver, 0) + cents
+        return self.move(order, fee=0)
 
-    def take(self, name: str, cents: int) -> None:
-        """Takes money off an account. Raises Reject where there is too little."""
-        balance = self.balances.get(name, 0)
-        if balance < cents:
-            raise Reject(f"{name} has {balance} cents, and {cents} are needed")
-        self.balances[name] = balance - cents
+    def move(self, order: Transfer, fee: int) -> Balance:
+        """Carries out a transfer that costs its sender a fee."""
+        balance, needed = self.balances.get(order.sender, 0), order.cents + fee
+        if balance < needed:
+            raise Reject(f"{order.sender} has {balance} cents, and {needed} are needed")
+        self.deposit(None, Deposit(order.receiver, order.cents))
+        self.balances[order.sender] -= needed
+        return Balance(self.balances[order.sender])
 
     def on_query(self, payload: bytes) -> bytes:
         """The question is a name, the answer what its account has."""
@@ -63,18 +84,3 @@ class Bank(ClusteredService):
     def state(self) -> dict[str, Any]:
         """What a snapshot keeps."""
         return {"format": self.snapshot_format, "balances": self.balances}
-
-
-def _words(payload: bytes) -> list[str]:
-    """ASCII only: what else is a space to `split` may change with the version of Python."""
-    try:
-        return payload.decode("ascii").split()
-    except UnicodeDecodeError:
-        raise Reject("an order must be ASCII") from None
-
-
-def _cents(text: str) -> int:
-    """Digits 0 to 9 alone: `int` takes more, such as signs and underscores."""
-    if not text.isdigit() or len(text) > 15 or int(text) == 0:
-        raise Reject("an amount must be a whole number of cents, from 1 and of 15 digits at most")
-    return int(text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from examples.bank import v1
+from ordo import ClientSession, handles
 
 
 class Bank(v1.Bank):
@@ -28,12 +29,13 @@ class Bank(v1.Bank):
         super().load(state)
         self.fees = state["fees"]
 
-    def transfer(self, sender: str, receiver: str, cents: int) -> None:
+    @handles
+    def transfer(self, session: ClientSession | None, order: v1.Transfer) -> v1.Balance:
         """Moves money from one account to another, for a fee."""
-        fee = max(1, cents // 100)
-        self.take(sender, cents + fee)
-        self.balances[receiver] = self.balances.get(receiver, 0) + cents
+        fee = max(1, order.cents // 100)
+        balance = self.move(order, fee)
         self.fees += fee
+        return balance
 
     def on_query(self, payload: bytes) -> bytes:
         return super().on_query(payload) if payload else str(self.fees).encode()

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from examples.bank import teller, v1, v2
-from ordo import ClusterClient
+from examples.bank.v1 import BALANCE_MAX, Balance, Deposit, Transfer
+from ordo import ClusterClient, decode, encode
 from ordo.deploy.launcher import ROOT, LocalCluster
 from ordo.errors import RejectedError
 from ordo.service_api.testing.environments import check_environments
@@ -21,21 +22,19 @@ from tests.patience import patient
 
 VERSIONS = {"1": "examples.bank.v1:Bank", "2": "examples.bank.v2:Bank"}
 BAD_ORDERS = (
-    b"transfer ann bob 100000",
-    b"transfer eve ann 1",
-    b"transfer ann bob -5",
-    b"deposit ann 0",
-    b"deposit ann 1_000",
-    b"deposit ann " + b"9" * 16,
-    b"deposit ann",
-    b"withdraw ann 5",
+    Transfer("ann", "bob", 100_000),
+    Transfer("eve", "ann", 1),
+    Deposit("ann", BALANCE_MAX),
+    Balance(5),
+    b"deposit ann 5",
     b"",
-    b"deposit \xff 5",
+    encode(Deposit("ann", 5))[:-1],
 )
 
 
-def orders(*texts: bytes) -> list[Input]:
-    return [OpenSession(1, 1), *(Message(1, 2, text) for text in texts)]
+def orders(*orders: object) -> list[Input]:
+    sent = [one if isinstance(one, bytes) else encode(one) for one in orders]
+    return [OpenSession(1, 1), *(Message(1, 2, one) for one in sent)]
 
 
 def balances(harness: ServiceHarness, *names: str) -> list[int]:
@@ -44,21 +43,21 @@ def balances(harness: ServiceHarness, *names: str) -> list[int]:
 
 @pytest.mark.parametrize("bank", [v1.Bank, v2.Bank])
 def test_orders_that_cannot_be_are_refused_and_change_nothing(bank: type[v1.Bank]) -> None:
-    harness = check_service(bank, orders(b"deposit ann 500", *BAD_ORDERS))
+    harness = check_service(bank, orders(Deposit("ann", 500), *BAD_ORDERS))
     refused = [effect.value for effect in harness.effects if effect.kind == "reject"]
     assert len(refused) == len(BAD_ORDERS)
     assert refused[1] == b"eve has 0 cents, and %d are needed" % (1 if bank is v1.Bank else 2)
-    untroubled = ServiceHarness(bank).execute(*orders(b"deposit ann 500"))
+    untroubled = ServiceHarness(bank).execute(*orders(Deposit("ann", 500)))
     assert harness.take_snapshot().messages == untroubled.take_snapshot().messages
     assert balances(harness, "ann", "bob", "eve") == [500, 0, 0]
 
 
 def test_version_2_takes_over_the_accounts_of_version_1_and_a_fee_from_then_on() -> None:
-    old = ServiceHarness(v1.Bank).execute(*orders(b"deposit ann 1000", b"transfer ann bob 300"))
-    assert old.egress(1) == [b"1000", b"700"]
+    old = ServiceHarness(v1.Bank).execute(*orders(Deposit("ann", 1000), Transfer("ann", "bob", 300)))
+    assert [decode(Balance, one).cents for one in old.egress(1)] == [1000, 700]
     new = ServiceHarness(v2.Bank, snapshot=old.take_snapshot())
     assert balances(new, "ann", "bob", "") == [700, 300, 0]
-    new.execute(Message(1, 3, b"transfer ann bob 300"), Message(1, 4, b"transfer bob ann 1"))
+    new.execute(*orders(Transfer("ann", "bob", 300), Transfer("bob", "ann", 1))[1:])
     assert balances(new, "ann", "bob", "") == [398, 598, 4], "3 cents for 300, and at least one"
     again = ServiceHarness(v2.Bank, snapshot=new.take_snapshot())
     assert balances(again, "ann", "bob", "") == [398, 598, 4]
@@ -68,14 +67,14 @@ def test_version_2_takes_over_the_accounts_of_version_1_and_a_fee_from_then_on()
 
 def test_the_same_orders_give_another_state_in_each_version() -> None:
     """Which is why the log says what executes it."""
-    texts = orders(b"deposit ann 1000", b"transfer ann bob 300")
+    texts = orders(Deposit("ann", 1000), Transfer("ann", "bob", 300))
     states = [ServiceHarness(bank).execute(*texts) for bank in (v1.Bank, v2.Bank)]
     assert [balances(one, "ann") for one in states] == [[700], [697]]
 
 
 @pytest.mark.parametrize("name", VERSIONS.values())
 def test_it_is_the_same_in_every_process(name: str) -> None:
-    check_environments(name, orders(*(b"deposit account%d 7" % number for number in range(40)), *BAD_ORDERS))
+    check_environments(name, orders(*(Deposit(f"account{number}", 7) for number in range(40)), *BAD_ORDERS))
 
 
 def upgrade(cluster: LocalCluster) -> None:
@@ -96,20 +95,20 @@ def test_a_cluster_goes_over_between_two_transfers_and_again_after_a_restart(tmp
     with ready_cluster("", root=tmp_path / "cluster", tables=tables, heartbeat=STEADY) as cluster:
         endpoints = list(cluster.ingress_endpoints.values())
         journal = str(tmp_path / "till.journal")
-        assert teller.run(endpoints, journal, "deposit ann 1000") == ["1000"]
+        assert teller.run(endpoints, journal, Deposit("ann", 1000)) == ["1000"]
         with ClusterClient(cluster.ingress_endpoints) as client:
-            assert client.request(b"transfer ann bob 300", timeout_s=patient(40)).payload == b"700"
+            assert client.request(Transfer("ann", "bob", 300), timeout_s=patient(40)) == Balance(700)
             upgrade(cluster)
-            assert client.request(b"transfer ann bob 300", timeout_s=patient(40)).payload == b"397"
+            assert client.request(Transfer("ann", "bob", 300), timeout_s=patient(40)) == Balance(397)
             with pytest.raises(RejectedError, match="ann has 397 cents, and 400 are needed"):
-                client.request(b"transfer ann bob 397", timeout_s=patient(40))
+                client.request(Transfer("ann", "bob", 397), timeout_s=patient(40))
             assert [held(client, one) for one in cluster.member_ids] == [[397, 600, 3]] * 3
             for member_id in cluster.member_ids:
                 cluster.restart(member_id)
                 cluster.await_leader(60)
-            assert client.request(b"deposit ann 3", timeout_s=patient(60)).payload == b"400"
+            assert client.request(Deposit("ann", 3), timeout_s=patient(60)) == Balance(400)
             assert [held(client, one) for one in cluster.member_ids] == [[400, 600, 3]] * 3
-        assert teller.run(endpoints, journal, "transfer bob eve 600") == [
+        assert teller.run(endpoints, journal, Transfer("bob", "eve", 600)) == [
             "refused: bob has 600 cents, and 606 are needed"
         ]
 
@@ -122,12 +121,12 @@ def test_an_order_of_a_teller_that_was_killed_is_executed_once(tmp_path: Path) -
         endpoints = list(cluster.ingress_endpoints.values())
         journal = tmp_path / "till.journal"
         program = (
-            "import os, sys; from ordo import ClientSettings, ClusterClient\n"
+            "import os, sys; from examples.bank.v1 import Deposit; from ordo import ClientSettings, ClusterClient\n"
             "client = ClusterClient(sys.argv[1].split(','), settings=ClientSettings(journal=sys.argv[2]))\n"
-            "client.submit(b'deposit ann 5').result(30); client.submit(b'deposit ann 7'); os._exit(9)"
+            "client.submit(Deposit('ann', 5)).result(30); client.submit(Deposit('ann', 7)); os._exit(9)"
         )
         command = [sys.executable, "-c", program, ",".join(endpoints), str(journal)]
         killed = subprocess.run(command, cwd=ROOT, timeout=patient(60), check=False)
         assert killed.returncode == 9
-        assert teller.run(endpoints, str(journal), "")[-1:] == ["12"]
-        assert teller.run(endpoints, str(journal), "deposit ann 1")[-1:] == ["13"]
+        assert teller.run(endpoints, str(journal), None)[-1:] == ["12"]
+        assert teller.run(endpoints, str(journal), Deposit("ann", 1))[-1:] == ["13"]
