@@ -30,7 +30,7 @@ chosen = $(or $(addprefix $(1)-,$(filter $(call others,$(1)),$($(2)))),\
 
 .DEFAULT_GOAL := help
 .PHONY: help build extras verify fix test test-deterministic test-processes test-under-load nightly demo bench budget bench-transport bench-peers bench-attacks sim seeds explore test-thorough test-soak soak test-faults test-nemesis test-sessions test-debug sanitized fuzz test-asan \
-	bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-mutants test-aeron-suite test-arm64 test-docker test-kubernetes pictures release
+	bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-clients test-mutants test-aeron-suite test-arm64 test-docker test-kubernetes pictures release
 
 # What follows ## is in `make help`, what follows #: with ALL=1 only.
 help:
@@ -255,6 +255,9 @@ test-releases: build #: upgrade a running cluster member by member from the last
 
 test-stores: build .venv/.all #: export to S3 by Hadoop, read tables by Delta Lake; fetches about 1.1 GB the first time
 	$(BIN)/python -m pytest -q -n0 -m stores tests/stores $(ARGS)
+
+test-clients: build .venv/.all #: build the clients of examples/clients/ in Go, Java, TypeScript and Rust, and run them while a leader, a gateway and they themselves are killed
+	$(BIN)/python -m pytest -q -n0 -m clients tests/gateway $(ARGS)
 
 test-mutants: build .venv/.all #: plant mutants in the whole product, and say which tests find them, an hour or two: SAMPLE=300 SEED=1; ARGS="cluster transport" by the tests of these folders
 	@$(BIN)/python -m tests.mutants --sample $(or $(SAMPLE),300) --seed $(or $(SEED),1) --jobs $(JOBS) $(ARGS)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 ALLOWANCES = Path(__file__).with_name("tier_allowances.txt")
 TIERS = ("deterministic", "processes", "nightly")
-NIGHTLY = ("thorough", "soak", "wheel", "docker", "kubernetes", "releases", "stores", "root")
+NIGHTLY = ("thorough", "soak", "wheel", "docker", "kubernetes", "releases", "stores", "clients", "root")
 REAL_MARKS = ("spark", "peers")
 FOLLOWED = ("tests", "tools", "benchmarks")
 CLOCKS = ("time.sleep", "time.monotonic", "time.perf_counter", "time.process_time")

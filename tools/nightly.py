@@ -51,6 +51,7 @@ STEPS = (
     Step("wheel", "test-wheel", 60),
     Step("releases", "test-releases", 60),
     Step("stores", "test-stores", 30, ("java",)),
+    Step("clients", "test-clients", 60, ("go", "mvn", "javac", "npm", "cargo", "openssl")),
     Step("long", "test-soak", 120, ("java",)),
     Step("soak", "soak MINUTES=60", 180),
     Step("fuzz", "fuzz FUZZ_SECONDS=300", 240, ("gcc",)),

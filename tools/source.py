@@ -18,7 +18,9 @@ PACKAGES = (
 """The folders of the product, by their place in the repository."""
 
 SUPPORT = ("tests", "benchmarks", "examples", "tools")
-GENERATED = re.compile(r"(_pb2(_grpc)?\.pyi?|/(wire|protocol)/records\.py)$")
+GENERATED = re.compile(
+    r"(_pb2(_grpc)?\.pyi?|/(wire|protocol)/records\.py)$|/examples/clients/\w+/(target|node_modules)/"
+)
 
 _HEADER = re.compile(r"^(?P<indent>\s*)(?:async\s+)?(?P<kind>def|cdef|cpdef)\s+(?P<rest>.*)$")
 _NAME = re.compile(r"(?P<name>\w+)\s*\(")

@@ -14,18 +14,18 @@ from typing import Any
 import grpc
 import pytest
 
-from benchmarks.go_peers import GoMissingError
+from benchmarks.go_peers import GoMissingError, build_programs
 from ordo.deploy.launcher import ROOT, LocalCluster
 from ordo.service_api import ordo_pb2_grpc
 from tests.cluster.integration.conftest import BANK, StartCluster, clusters_of, lend_cluster
-from tests.gateway import other_languages
 from tests.patience import patient
-from tests.peers.java_peer import JavaPeers
-from tests.peers.peer_process import PeerMissingError
+from tests.peers.peer_process import cache_folder, only_one
 
 __all__ = ["lend_cluster"]
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
+GRPCURL_VERSION = "v1.8.9"
+GRPCURL = "github.com/fullstorydev/grpcurl/cmd/grpcurl"
 
 
 class GatewayProcess:
@@ -127,18 +127,12 @@ def start_gateway(tmp_path: Path) -> Iterator[StartGateway]:
 
 
 @pytest.fixture(scope="session")
-def java_client() -> Iterator[JavaPeers]:
-    try:
-        peers = other_languages.java_client()
-    except PeerMissingError as missing:
-        pytest.skip(str(missing))
-    yield peers
-    peers.close()
-
-
-@pytest.fixture(scope="session")
 def grpcurl() -> str:
+    """A client in Go that knows nothing of Ordo; built the first time, which takes a minute."""
+    folder = cache_folder().parent / "go-peers" / f"grpcurl-{GRPCURL_VERSION}"
     try:
-        return other_languages.grpcurl()
+        with only_one():
+            build_programs(folder, {"grpcurl": (f"{GRPCURL}@{GRPCURL_VERSION}", GRPCURL)})
     except GoMissingError as missing:
         pytest.skip(str(missing))
+    return str(folder / "grpcurl")

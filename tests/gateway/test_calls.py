@@ -8,7 +8,6 @@ import os
 import queue
 import shlex
 import subprocess
-import uuid
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -25,7 +24,6 @@ from tests.cluster.integration.agreement import await_that
 from tests.clusters import ready_cluster
 from tests.gateway.conftest import GatewayProcess, StartGateway, refusal_of, sequencer_of
 from tests.patience import patient
-from tests.peers.java_peer import JavaPeers
 from tests.snippets import Page
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -378,29 +376,3 @@ def test_grpcurl_finds_the_contract_by_reflection(gateway: GatewayProcess, grpcu
 
 def bearer(token: str) -> str:
     return f"authorization: Bearer {token}"
-
-
-@pytest.mark.soak  # it builds a client for minutes, whose calls are those of the tests in Python
-@pytest.mark.timeout(600)
-def test_a_client_that_was_generated_in_java_makes_every_kind_of_call(
-    gateway: GatewayProcess, java_client: JavaPeers
-) -> None:
-    identity = uuid.uuid4()
-    said = java_client.run("GatewayClient", gateway.address, TRADER, OPERATOR, identity)
-    lines = [tuple(line.split("\t")) for line in said]
-    (_, answer, position), *again = [line for line in lines if line[0] in ("submit", "again")]
-    assert again == [("again", answer, position)]
-    assert json.loads(answer) == {"balance": 5, "position": int(position)}
-    balances = json.loads(next(line[1] for line in lines if line[0] == "query"))[0]
-    assert balances[identity.hex] == 7
-    assert [line[0] for line in lines] == [
-        *("health", "submit", "again", "refused", "answer", "answer", "answer"),
-        *("query", "entry", "topic", "member", "member", "member", "snapshot"),
-    ]
-    assert {("health", "SERVING"), ("refused", "FAILED_PRECONDITION", "the account has 5")} <= set(lines)
-    assert [line[1:3] for line in lines if line[0] == "answer"] == [
-        ("3", "EXECUTED"),
-        ("4", "REJECTED"),
-        ("5", "EXECUTED"),
-    ]
-    assert {("entry", "1", position, '{"add": 5}'), ("topic", position, answer)} <= set(lines)

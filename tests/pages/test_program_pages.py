@@ -158,6 +158,10 @@ def test_where_blocks_of_other_pages_are_run() -> None:
         page.run_by(test, "Sequencer/Submit", "LookAtMembers")
         test = "tests/gateway/test_administration.py::test_a_call_consumes_what_another_one_has_left"
         page.run_by(test, "BeginConsuming")
+        test = "tests/gateway/test_clients.py::test_a_client_loses_and_doubles_nothing"
+        page.run_by(
+            test, "ORDO_GATEWAYS", *(f"examples/clients/{name}" for name in ("go", "java", "typescript", "rust"))
+        )
     with open_page("DEPLOYMENT.md") as page:
         page.run_by(f"{IMAGE}::test_the_image_is_small_and_its_user_is_nobody", "-t ordo .", "BUILD_IMAGE=my/")
         page.run_by(f"{IMAGE}::test_a_package_comes_with_an_image_of_its_own", "docker build -t tally examples/image")

@@ -1,0 +1,197 @@
+// A caller of Ordo gateways (docs/GATEWAY.md):
+//
+//	client submit IDENTITY < requests    line N is request N of the identity, 32 hexadecimal digits
+//	client watch TOPIC SEQUENCE          what is published to a topic, from a number on
+//	client consume NAME                  as a member of the shared durable consumer NAME
+//
+// ORDO_GATEWAYS is HOST:PORT,HOST:PORT; ORDO_TOKEN a token of the cluster; ORDO_CA a PEM file, for TLS.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"log"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"ordo.example/client/ordo"
+)
+
+//go:generate protoc -I../../../service_api --go_out=. --go_opt=module=ordo.example/client,Mordo.proto=ordo.example/client/ordo --go-grpc_out=. --go-grpc_opt=module=ordo.example/client,Mordo.proto=ordo.example/client/ordo ordo.proto
+
+// Gateways keep nothing that must not be lost: what one of them did not answer, another one is asked.
+type Gateways struct {
+	connections []*grpc.ClientConn
+	current     int
+}
+
+func connect() (*Gateways, error) {
+	security := insecure.NewCredentials()
+	if ca := os.Getenv("ORDO_CA"); ca != "" {
+		var err error
+		if security, err = credentials.NewClientTLSFromFile(ca, ""); err != nil {
+			return nil, err
+		}
+	}
+	gateways := &Gateways{}
+	for _, address := range strings.Split(os.Getenv("ORDO_GATEWAYS"), ",") {
+		connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(security),
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second}))
+		if err != nil {
+			return nil, err
+		}
+		gateways.connections = append(gateways.connections, connection)
+	}
+	return gateways, nil
+}
+
+// Makes a call, again and at the next gateway for as long as its outcome is unknown or nobody can take it.
+func (gateways *Gateways) call(once func(context.Context, *grpc.ClientConn) error) error {
+	ctx := metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+os.Getenv("ORDO_TOKEN"))
+	for {
+		err := once(ctx, gateways.connections[gateways.current])
+		switch status.Code(err) {
+		case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted:
+			log.Print(err)
+			gateways.current = (gateways.current + 1) % len(gateways.connections)
+			time.Sleep(200 * time.Millisecond)
+		default:
+			return err
+		}
+	}
+}
+
+// The same identity and number make a request the same: however often it is sent, it is executed once. So a program
+// that was killed is started again with the same identity and lines.
+func submit(gateways *Gateways, identity []byte) error {
+	var opened *ordo.OpenIdentityResponse
+	err := gateways.call(func(ctx context.Context, connection *grpc.ClientConn) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		request := &ordo.OpenIdentityRequest{Identity: identity}
+		opened, err = ordo.NewSequencerClient(connection).OpenIdentity(ctx, request)
+		return err
+	})
+	lines := bufio.NewScanner(os.Stdin)
+	for number := uint64(1); err == nil && lines.Scan(); number++ {
+		if number > opened.Confirmed {
+			err = submitOne(gateways, &ordo.SubmitRequest{
+				Identity: identity, Number: number, Payload: lines.Bytes(),
+				Confirmed: number - 1, IdentityPosition: opened.IdentityPosition,
+			})
+		}
+	}
+	if err == nil {
+		err = lines.Err()
+	}
+	return err
+}
+
+func submitOne(gateways *Gateways, request *ordo.SubmitRequest) error {
+	err := gateways.call(func(ctx context.Context, connection *grpc.ClientConn) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		answer, err := ordo.NewSequencerClient(connection).Submit(ctx, request)
+		if err == nil {
+			fmt.Printf("%d\t%d\t%s\n", request.Number, answer.LogPosition, answer.Payload)
+		}
+		return err
+	})
+	if status.Code(err) == codes.FailedPrecondition { // executed: the service's own refusal is an answer, too
+		fmt.Printf("%d\trefused\t%s\n", request.Number, status.Convert(err).Message())
+		return nil
+	}
+	return err
+}
+
+// Messages of a topic have numbers without gaps: who goes on with the next one misses nothing.
+func watch(gateways *Gateways, topic string, next uint64) error {
+	return gateways.call(func(ctx context.Context, connection *grpc.ClientConn) error {
+		stream, err := ordo.NewSequencerClient(connection).SubscribeTopic(ctx, &ordo.SubscribeTopicRequest{
+			Topic: topic, Begin: &ordo.SubscribeTopicRequest_FromSequence{FromSequence: next},
+		})
+		for err == nil {
+			var batch *ordo.TopicBatch
+			if batch, err = stream.Recv(); err == nil {
+				for _, message := range batch.Messages {
+					fmt.Printf("%d\t%s\n", message.Sequence, message.Payload)
+					next = message.Sequence + 1
+				}
+			}
+		}
+		return err
+	})
+}
+
+// What is not acknowledged, because this program or its gateway was killed, is handed out again to any member.
+func consume(gateways *Gateways, name string) error {
+	return gateways.call(func(ctx context.Context, connection *grpc.ClientConn) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stream, err := ordo.NewConsumersClient(connection).Consume(ctx)
+		if err == nil {
+			begin := &ordo.BeginConsuming{Name: name, IsShared: true}
+			// A call that has ended has its error in Recv.
+			_ = stream.Send(&ordo.ConsumeRequest{Step: &ordo.ConsumeRequest_Begin{Begin: begin}})
+		}
+		for err == nil {
+			var batch *ordo.ConsumeResponse
+			if batch, err = stream.Recv(); err == nil {
+				_ = stream.Send(&ordo.ConsumeRequest{Step: handle(batch.Entries)})
+			}
+		}
+		return err
+	})
+}
+
+func handle(entries []*ordo.ConsumedEntry) *ordo.ConsumeRequest_Acknowledgements {
+	done := &ordo.Acknowledgements{}
+	for _, one := range entries {
+		fmt.Printf("%d\t%d\t%s\n", one.Entry.Position, one.TryCount, one.Entry.Payload)
+		done.Acknowledgements = append(done.Acknowledgements,
+			&ordo.Acknowledgement{Position: one.Entry.Position, TryCount: one.TryCount})
+	}
+	return &ordo.ConsumeRequest_Acknowledgements{Acknowledgements: done}
+}
+
+func run(arguments []string) error {
+	gateways, err := connect()
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(arguments) == 2 && arguments[0] == "submit":
+		identity, err := hex.DecodeString(arguments[1])
+		if err != nil {
+			return err
+		}
+		return submit(gateways, identity)
+	case len(arguments) == 3 && arguments[0] == "watch":
+		next, err := strconv.ParseUint(arguments[2], 10, 64)
+		if err != nil {
+			return err
+		}
+		return watch(gateways, arguments[1], next)
+	case len(arguments) == 2 && arguments[0] == "consume":
+		return consume(gateways, arguments[1])
+	}
+	return fmt.Errorf("usage: client submit IDENTITY | watch TOPIC SEQUENCE | consume NAME")
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		log.Fatal(err)
+	}
+}

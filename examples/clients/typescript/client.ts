@@ -1,0 +1,170 @@
+/**
+ * A caller of Ordo gateways (docs/GATEWAY.md):
+ *
+ *     node build/client.js submit IDENTITY < requests    line N is request N of the identity, 32 hexadecimal digits
+ *     node build/client.js watch TOPIC SEQUENCE          what is published to a topic, from a number on
+ *     node build/client.js consume NAME                  as a member of the shared durable consumer NAME
+ *
+ * ORDO_GATEWAYS is HOST:PORT,HOST:PORT; ORDO_TOKEN a token of the cluster; ORDO_CA a PEM file, for TLS.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import * as grpc from "@grpc/grpc-js";
+import { loadSync } from "@grpc/proto-loader";
+
+import type { ProtoGrpcType } from "./generated/ordo";
+import type { Acknowledgement } from "./generated/ordo/v1/Acknowledgement";
+import type { ConsumedEntry__Output } from "./generated/ordo/v1/ConsumedEntry";
+import type { ConsumeResponse__Output } from "./generated/ordo/v1/ConsumeResponse";
+import type { ConsumersClient } from "./generated/ordo/v1/Consumers";
+import type { OpenIdentityResponse__Output } from "./generated/ordo/v1/OpenIdentityResponse";
+import type { SequencerClient } from "./generated/ordo/v1/Sequencer";
+import type { SubmitRequest } from "./generated/ordo/v1/SubmitRequest";
+import type { SubmitResponse__Output } from "./generated/ordo/v1/SubmitResponse";
+import type { TopicBatch__Output } from "./generated/ordo/v1/TopicBatch";
+
+const CONTRACT = join(__dirname, "../../../../service_api/ordo.proto");
+const TIMEOUT_MS = 5_000;
+const AGAIN = [grpc.status.UNAVAILABLE, grpc.status.DEADLINE_EXCEEDED, grpc.status.RESOURCE_EXHAUSTED];
+
+interface Gateway {
+  sequencer: SequencerClient;
+  consumers: ConsumersClient;
+}
+
+function connect(): Gateway[] {
+  const { ordo } = grpc.loadPackageDefinition(
+    loadSync(CONTRACT, { longs: String, defaults: true }),
+  ) as unknown as ProtoGrpcType;
+  const ca = process.env.ORDO_CA;
+  const security = ca ? grpc.credentials.createSsl(readFileSync(ca)) : grpc.credentials.createInsecure();
+  const options = { "grpc.keepalive_time_ms": 20_000 };
+  return (process.env.ORDO_GATEWAYS ?? "").split(",").map((address) => ({
+    sequencer: new ordo.v1.Sequencer(address, security, options),
+    consumers: new ordo.v1.Consumers(address, security, options),
+  }));
+}
+
+const gateways = connect();
+let current = 0;
+const metadata = new grpc.Metadata();
+metadata.set("authorization", `Bearer ${process.env.ORDO_TOKEN}`);
+
+function isError(error: unknown): error is grpc.ServiceError {
+  return error instanceof Error && "code" in error;
+}
+
+/** Makes a call, again and at the next gateway for as long as its outcome is unknown or nobody can take it. */
+async function call<T>(once: (gateway: Gateway) => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await once(gateways[current]);
+    } catch (error) {
+      if (!isError(error) || !AGAIN.includes(error.code)) {
+        throw error;
+      }
+      console.error(error.message);
+      current = (current + 1) % gateways.length;
+      await sleep(200);
+    }
+  }
+}
+
+/** The answer of a call that has one. */
+function answer<T>(begin: (options: grpc.CallOptions, callback: grpc.requestCallback<T>) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    begin({ deadline: Date.now() + TIMEOUT_MS }, (error, value) => (error ? reject(error) : resolve(value as T)));
+  });
+}
+
+/**
+ * The same identity and number make a request the same: however often it is sent, it is executed once. So a program
+ * that was killed is started again with the same identity and lines.
+ */
+async function submit(identity: Buffer): Promise<void> {
+  const opened = await call(({ sequencer }) =>
+    answer<OpenIdentityResponse__Output>((options, callback) =>
+      sequencer.openIdentity({ identity }, metadata, options, callback),
+    ),
+  );
+  let number = 0;
+  for await (const line of createInterface({ input: process.stdin })) {
+    number += 1;
+    if (number > Number(opened.confirmed)) {
+      await submitOne({
+        identity,
+        number,
+        payload: Buffer.from(line),
+        confirmed: number - 1,
+        identityPosition: opened.identityPosition,
+      });
+    }
+  }
+}
+
+async function submitOne(request: SubmitRequest): Promise<void> {
+  try {
+    const { logPosition, payload } = await call(({ sequencer }) =>
+      answer<SubmitResponse__Output>((options, callback) => sequencer.submit(request, metadata, options, callback)),
+    );
+    console.log(`${request.number}\t${logPosition}\t${payload}`);
+  } catch (error) {
+    if (!isError(error) || error.code !== grpc.status.FAILED_PRECONDITION) {
+      throw error;
+    }
+    console.log(`${request.number}\trefused\t${error.details}`); // executed: the service's own refusal is an answer, too
+  }
+}
+
+/** Messages of a topic have numbers without gaps: who goes on with the next one misses nothing. */
+async function watch(topic: string, next: bigint): Promise<void> {
+  await call(async ({ sequencer }) => {
+    const batches: AsyncIterable<TopicBatch__Output> = sequencer.subscribeTopic(
+      { topic, fromSequence: next.toString() },
+      metadata,
+    );
+    for await (const { messages } of batches) {
+      for (const { sequence, payload } of messages) {
+        console.log(`${sequence}\t${payload}`);
+        next = BigInt(sequence) + 1n;
+      }
+    }
+  });
+}
+
+/** What is not acknowledged, because this program or its gateway was killed, is handed out again to any member. */
+async function consume(name: string): Promise<void> {
+  await call(async ({ consumers }) => {
+    const stream = consumers.consume(metadata);
+    stream.write({ begin: { name, isShared: true } });
+    const responses: AsyncIterable<ConsumeResponse__Output> = stream;
+    for await (const { entries } of responses) {
+      stream.write({ acknowledgements: { acknowledgements: entries.map(handle) } });
+    }
+  });
+}
+
+function handle({ entry, tryCount }: ConsumedEntry__Output): Acknowledgement {
+  console.log(`${entry?.position}\t${tryCount}\t${entry?.payload}`);
+  return { position: entry?.position, tryCount };
+}
+
+async function main([command, ...words]: string[]): Promise<void> {
+  if (command === "submit" && words.length === 1) {
+    await submit(Buffer.from(words[0], "hex"));
+  } else if (command === "watch" && words.length === 2) {
+    await watch(words[0], BigInt(words[1]));
+  } else if (command === "consume" && words.length === 1) {
+    await consume(words[0]);
+  } else {
+    throw new Error("usage: client.js submit IDENTITY | watch TOPIC SEQUENCE | consume NAME");
+  }
+}
+
+main(process.argv.slice(2)).catch((error: Error) => {
+  console.error(error.message);
+  process.exit(1);
+});

@@ -1,0 +1,238 @@
+"""The clients of examples/clients/, built as docs/GATEWAY.md says, while a leader, a gateway and they are killed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import grpc
+import pytest
+
+from ordo.deploy.launcher import ROOT
+from ordo.runtime.security.tokens import hash_token
+from ordo.service_api import ordo_pb2 as pb
+from ordo.service_api import ordo_pb2_grpc
+from tests.cluster.integration.agreement import await_that
+from tests.cluster.integration.conftest import StartCluster
+from tests.clusters import await_level
+from tests.gateway.conftest import GatewayProcess, StartGateway, sequencer_of
+from tests.gateway.test_life import make_certificates
+from tests.patience import patient
+from tests.peers.peer_process import cache_folder, only_one
+from tests.snippets import Page
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(1800)]
+PROGRAMS = {"go": ("go",), "java": ("mvn", "javac"), "typescript": ("npm", "node"), "rust": ("cargo",)}
+"""Language -> what builds its client."""
+NOT_SOURCES = ("bin", "ordo", "target", "build", "generated", "node_modules")
+BUILD_TIMEOUT_S = 1500.0
+TIMEOUT_S = patient(60.0)
+PUBLISHER = "tests.gateway.publishing_bank:PublishingBank"
+TOKEN = "c" * 40
+ROLES = ("ingress", "queries", "log", "consumers")
+IDENTITY = bytes(range(16))
+REFUSED = 25
+LINES = [json.dumps({"add": -10_000 if number == REFUSED else number}) for number in range(1, 61)]
+"""Line N is request N; the bank refuses one of them."""
+
+
+class Client(NamedTuple):
+    """A client that was built: in which folder, and the words that begin its command."""
+
+    folder: Path
+    words: list[str]
+
+
+class Running:
+    """A client at work; what it says goes to files."""
+
+    def __init__(self, client: Client, environment: Mapping[str, str], output: Path, *words: str) -> None:
+        self.output = output
+        with output.open("wb") as said, output.with_suffix(".err").open("wb") as complaints:
+            self.process = subprocess.Popen(
+                [*client.words, *words],
+                cwd=client.folder,
+                env={**os.environ, **environment},
+                stdin=subprocess.PIPE,
+                stdout=said,
+                stderr=complaints,
+            )
+
+    def tell(self, lines: list[str]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("".join(f"{line}\n" for line in lines).encode())
+        self.process.stdin.flush()
+
+    def rows(self) -> list[list[str]]:
+        """The fields of each line that is whole."""
+        lines = self.output.read_text().splitlines(keepends=True)
+        return [line.rstrip("\n").split("\t") for line in lines if line.endswith("\n")]
+
+    def await_rows(self, count: int) -> None:
+        await_that(lambda: len(self.rows()) >= count, f"{count} lines in {self.output.name}", TIMEOUT_S, self.explain)
+
+    def explain(self) -> str:
+        return f"{len(self.rows())} lines; status {self.process.poll()}: {self.output.with_suffix('.err').read_text()}"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()  # closes what it was told by, too
+
+
+@contextmanager
+def running(*arguments: Any) -> Iterator[Running]:
+    client = Running(*arguments)
+    try:
+        yield client
+    finally:
+        client.kill()
+
+
+def built(page: Page, language: str) -> Client:
+    """The client, built by the page's commands in a copy of its sources the first time; their last line runs it."""
+    missing = [program for program in PROGRAMS[language] if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} is not installed")
+    *build, run = page.take("sh", f"examples/clients/{language}\n").splitlines()
+    sources = ROOT / "examples" / "clients" / language
+    files = sorted(one for one in sources.rglob("*") if one.is_file() and is_source(one.relative_to(sources)))
+    files.append(ROOT / "service_api" / "ordo.proto")
+    digest = hashlib.sha256("".join(build).encode() + b"".join(one.read_bytes() for one in files)).hexdigest()[:16]
+    root = cache_folder() / f"client-{language}-{digest}"
+    with only_one():
+        if not root.is_dir():
+            for old in cache_folder().glob(f"*client-{language}-*"):
+                shutil.rmtree(old)
+            partial = root.with_name(f"partial-{root.name}")
+            make(partial, files, build)
+            partial.rename(root)
+    return Client(root / "examples" / "clients" / language, shlex.split(run.partition(" submit ")[0]))
+
+
+def is_source(path: Path) -> bool:
+    """Whether it is not what a build in the checkout has left."""
+    return path.parts[0] not in NOT_SOURCES
+
+
+def make(root: Path, files: list[Path], commands: list[str]) -> None:
+    for file in files:
+        copy = root / file.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(file.read_bytes())
+    protoc = root / "tools" / "protoc"  # the one of grpcio-tools, as the page says
+    protoc.parent.mkdir()
+    protoc.write_text(f'#!/bin/sh\nexec {sys.executable} -m grpc_tools.protoc "$@"\n')
+    protoc.chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-e", "-c", "\n".join(commands)],
+        cwd=root,
+        env={**os.environ, "PATH": f"{protoc.parent}:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=BUILD_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Truth:
+    """What the cluster has, as a gateway tells it to grpcio."""
+
+    def __init__(self, gateway: GatewayProcess, ca: Path) -> None:
+        self._channel = grpc.secure_channel(gateway.address, grpc.ssl_channel_credentials(ca.read_bytes()))
+        self._caller: dict[str, Any] = {"metadata": [("authorization", f"Bearer {TOKEN}")], "timeout": TIMEOUT_S}
+
+    def accounts(self) -> Any:
+        return json.loads(sequencer_of(self._channel).Query(pb.QueryRequest(), **self._caller).payload)
+
+    def executed(self, count: int) -> list[tuple[int, int]]:
+        """Number and position of the first requests of the log that are executed, and of any that follow at once."""
+        wanted = pb.SubscribeRequest(kinds=["request"])
+        found: list[tuple[int, int]] = []
+        for batch in sequencer_of(self._channel).Subscribe(wanted, **self._caller):
+            found += [(one.number, one.position) for one in batch.entries if one.identity == IDENTITY]
+            if len(found) >= count:
+                return found
+        raise AssertionError(f"the log ends after {found}")
+
+    def is_all_done(self, name: str, position: int) -> bool:
+        """Whether nothing of a durable consumer is left to hand out, up to a position."""
+        stub = ordo_pb2_grpc.ConsumersStub(self._channel)  # type: ignore[no-untyped-call]
+        one = stub.DescribeConsumer(pb.DescribeConsumerRequest(name=name), **self._caller).consumer
+        assert one.dead_count == 0
+        return bool(one.position >= position and one.in_flight_count == one.waiting_count == 0)
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_a_client_loses_and_doubles_nothing(
+    language: str, start_cluster: StartCluster, start_gateway: StartGateway, tmp_path: Path
+) -> None:
+    page = Page("GATEWAY.md")
+    client = built(page, language)
+    make_certificates(tmp_path)
+    tokens = [{"principal": "clerk", "hash": hash_token(TOKEN), "roles": list(ROLES)}]
+    cluster = start_cluster(PUBLISHER, tables={"tokens": tokens})
+    await_level(cluster)
+    tls = ("--certificate", str(tmp_path / "server.pem"), "--key", str(tmp_path / "server.key"))
+    gateways = [start_gateway(cluster, *tls), start_gateway(cluster, *tls)]
+    given = [",".join(one.address for one in gateways), TOKEN, str(tmp_path / "ca.pem")]
+    names = [word.partition("=")[0] for word in page.take("sh", "ORDO_GATEWAYS").split()[1:]]
+    environment = dict(zip(names, given, strict=True))
+
+    def start(output: str, *words: str) -> Any:
+        return running(client, environment, tmp_path / output, *words)
+
+    with start("watched", "watch", "balances", "1") as watcher, start("consumed", "consume", "billing") as consumer:
+        with start("first", "submit", IDENTITY.hex()) as first:
+            first.tell(LINES[:20])
+            first.await_rows(20)
+            consumer.await_rows(5)
+            cluster.kill(cluster.await_leader())
+            first.tell(LINES[20:40])
+            first.await_rows(30)
+            gateways[0].kill()
+        with start("second", "submit", IDENTITY.hex()) as second:
+            second.tell(LINES)
+            assert second.process.stdin is not None
+            second.process.stdin.close()
+            assert second.process.wait(TIMEOUT_S) == 0, second.explain()
+        truth = Truth(gateways[1], tmp_path / "ca.pem")
+        check_answers(first.rows(), second.rows(), truth)
+        positions = [position for _, position in truth.executed(len(LINES))]
+        watcher.await_rows(len(LINES) - 1)
+        await_that(lambda: truth.is_all_done("billing", positions[-1]), "the consumer", TIMEOUT_S, consumer.explain)
+        check_readers(watcher.rows(), consumer.rows(), positions)
+
+
+def check_answers(first: list[list[str]], second: list[list[str]], truth: Truth) -> None:
+    """Every request has one answer, which both runs were given; the log and the service have it once."""
+    answers = {row[0]: row for row in first}
+    assert {**answers, **{row[0]: row for row in second}} == {**{row[0]: row for row in second}, **answers}
+    answers |= {row[0]: row for row in second}
+    assert sorted(map(int, answers)) == list(range(1, len(LINES) + 1))
+    assert answers[str(REFUSED)][1] == "refused"
+    total = sum(range(1, len(LINES) + 1)) - REFUSED
+    assert json.loads(answers[str(len(LINES))][2])["balance"] == total
+    assert truth.accounts() == [{IDENTITY.hex(): total}, len(LINES) - 1]
+    assert [number for number, _ in truth.executed(len(LINES))] == list(range(1, len(LINES) + 1))
+
+
+def check_readers(watched: list[list[str]], consumed: list[list[str]], positions: list[int]) -> None:
+    """A watcher has each message once, in order; a consumer has each, and again only what is handed out again."""
+    assert [int(row[0]) for row in watched] == list(range(1, len(LINES)))
+    balances = [json.loads(row[1])["balance"] for row in watched]
+    assert [after - before for before, after in zip([0, *balances], balances, strict=False)] == [
+        number for number in range(1, len(LINES) + 1) if number != REFUSED
+    ]
+    assert {int(row[0]) for row in consumed} == set(positions)
+    assert len({(row[0], row[1]) for row in consumed}) == len(consumed)
