@@ -59,7 +59,7 @@ class BrokerCalls:
         self._lease = lease
 
     async def metadata(self, caller: Caller, request: Any, version: int) -> Values:
-        """Return the doors as brokers, of which this one leads the one partition of each topic. Raises OrdoError."""
+        """Return the doors as brokers, and which of them leads the one partition of each topic. Raises OrdoError."""
         brokers = await self._lease.brokers(caller)
         await self._topics.refresh(caller.session)
         is_all = request.topics is None or (version == 0 and not request.topics)
@@ -75,7 +75,7 @@ class BrokerCalls:
                     created = KafkaError.INVALID_REQUEST if is_final(trouble) else KafkaError.LEADER_NOT_AVAILABLE
                     may_create = False
                 error = KafkaError(created if created != KafkaError.TOPIC_ALREADY_EXISTS else 0)
-            topics.append({"error_code": error, "name": name, "partitions": [] if error else [self._partition()]})
+            topics.append({"error_code": error, "name": name, "partitions": [] if error else [self._partition(name)]})
         return {
             "brokers": brokers,
             "cluster_id": "ordo",
@@ -112,8 +112,8 @@ class BrokerCalls:
             )
         return {"topics": results}
 
-    def _partition(self) -> Values:
-        node_id = self._lease.node_id
+    def _partition(self, topic: str) -> Values:
+        node_id = self._lease.leader_of(topic)
         return {
             "error_code": KafkaError.NONE,
             "partition_index": PARTITION,

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 from uuid import uuid4
+from zlib import crc32
 
 from ordo.gateway.kafka.caller import Caller, error_of_group, is_final
 from ordo.gateway.kafka.door_sessions import DoorSessions
@@ -163,6 +164,11 @@ class DoorLease:
         ]
         host, port = caller.door
         return [{"node_id": self.node_id, "host": host, "port": port}, *others]
+
+    def leader_of(self, topic: str) -> int:
+        """Return the node id of the door that leads a topic: the same at every door while none comes or goes."""
+        nodes = {one.node_id for one in self._neighbours if one.is_live and one.network == self._network}
+        return max(nodes | {self.node_id}, key=lambda node_id: (crc32(f"{node_id} {topic}".encode()), node_id))
 
     async def find(self, caller: Caller, group: str) -> Mapping[str, object]:
         """Return a group's coordinator as FindCoordinator does: error, node, host and port."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ pytest.importorskip("kio", reason="needs the extra kafka")
 
 from kio.schema.join_group.v5.request import JoinGroupRequestProtocol
 from kio.schema.leave_group.v3.request import MemberIdentity
+from kio.schema.metadata.v8.request import MetadataRequestTopic
 from kio.schema.offset_commit.v7.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 from ordo.gateway.kafka.door_lease import DoorLease
@@ -136,23 +138,54 @@ def test_many_groups_are_asked_for_at_once() -> None:
     ]  # fmt: skip
 
 
-def test_each_door_leads_what_its_own_clients_read_and_names_the_other() -> None:
+TOPICS = [f"topic-{index}" for index in range(16)]
+METADATA_OF_MANY = request_of(
+    Api.METADATA, 8, 1, topics=tuple(MetadataRequestTopic(name=name) for name in TOPICS),
+    allow_auto_topic_creation=True, include_cluster_authorized_operations=False,
+    include_topic_authorized_operations=False,
+)  # fmt: skip
+
+
+def leaders_in(found: Any) -> dict[str, int]:
+    """Return the leader of each topic, which is one of the brokers."""
+    leaders = {one.name: int(one.partitions[0].leader_id) for one in found.topics}
+    assert set(leaders.values()) <= {one.node_id for one in found.brokers}
+    return leaders
+
+
+def test_all_doors_name_the_same_leader_of_a_topic_and_share_the_topics() -> None:
     async def work(pair: Pair) -> list[Any]:
         await pass_time(SETTINGS.lease_s)
-        return [await ask(one, METADATA) for one in (pair.first, pair.second)]
+        return [await ask(one, METADATA_OF_MANY) for one in (pair.first, pair.second)]
 
-    for node_id, one in enumerate(with_pair(work)):
+    at_first, at_second = with_pair(work)
+    assert leaders_in(at_first) == leaders_in(at_second)
+    assert set(leaders_in(at_first).values()) == {0, 1}
+    for node_id, one in enumerate((at_first, at_second)):
         assert {broker.node_id for broker in one.brokers} == {0, 1}
-        assert one.topics[0].partitions[0].leader_id == one.controller_id == node_id
+        assert one.controller_id == node_id
 
 
-def test_a_door_that_is_gone_is_named_no_longer() -> None:
-    async def work(pair: Pair) -> Any:
+def test_a_door_that_is_gone_is_named_no_longer_and_the_others_lead_what_they_led() -> None:
+    async def work(pair: Pair) -> list[Any]:
+        await pass_time(SETTINGS.lease_s)
+        before = await ask(pair.second, METADATA_OF_MANY)
         await pair.stop_first()
         await pass_time(2 * SETTINGS.lease_s)
-        return await ask(pair.second, METADATA)
+        return [before, await ask(pair.second, METADATA_OF_MANY)]
 
-    assert [one.node_id for one in with_pair(work).brokers] == [1]
+    before, after = with_pair(work)
+    assert [one.node_id for one in after.brokers] == [1]
+    assert 0 in leaders_in(before).values() and set(leaders_in(after).values()) == {1}
+
+
+def test_doors_of_another_network_lead_nothing_here() -> None:
+    async def work(pair: Pair) -> list[Any]:
+        await pass_time(SETTINGS.lease_s)
+        return [await ask(one, METADATA_OF_MANY) for one in (pair.first, pair.second)]
+
+    for node_id, one in enumerate(with_pair(work, SETTINGS, replace(SETTINGS, network="outside"))):
+        assert set(leaders_in(one).values()) == {node_id}
 
 
 @pytest.mark.parametrize("request_bytes", OF_MEMBERS)

@@ -31,7 +31,7 @@ from tests.cluster.integration.agreement import await_that
 from tests.gateway.kafka.batches import request_of, response_of
 from tests.gateway.kafka.conftest import NUMBERS, KafkaProcess, StartDoor
 from tests.gateway.kafka.memory import framed
-from tests.gateway.kafka.test_clients import WAIT_S, Sent
+from tests.gateway.kafka.test_clients import WAIT_S, Sent, read_all
 from tests.gateway.kafka.test_doors import commit, find
 from tests.patience import patient
 
@@ -43,7 +43,8 @@ pytestmark = [
     REFUSED,
 ]
 LEASE_S = 3
-REFUSALS = (confluent_kafka.KafkaException, kafka.errors.KafkaError, aiokafka.errors.KafkaError)
+COMMIT_S = 2.0
+REFUSALS = (confluent_kafka.KafkaException, kafka.errors.KafkaError, aiokafka.errors.KafkaError, TimeoutError)
 Place = tuple[str, int]
 
 
@@ -114,7 +115,11 @@ class KafkaPython:
 
 
 class Aiokafka:
-    """aiokafka, whose loop runs while it is polled."""
+    """aiokafka, whose loop runs while it is polled.
+
+    In a rebalance its start, reads and commits wait for an assignment whatever their timeout, and so for the other
+    members, which join when they are polled: start and reads go on in the next poll, a commit is given up.
+    """
 
     def __init__(self, address: str, group: str, topics: Sequence[str]) -> None:
         self._runner = asyncio.Runner()
@@ -126,20 +131,29 @@ class Aiokafka:
             enable_auto_commit=False, partition_assignment_strategy=[AiokafkaRoundRobin],
             session_timeout_ms=6_000, heartbeat_interval_ms=500,
         )  # fmt: skip
-        await self._consumer.start()
+        self._under_way: asyncio.Task[Any] = asyncio.create_task(self._consumer.start())
 
     def poll(self) -> Sequence[Place]:
-        found = self._runner.run(self._consumer.getmany(timeout_ms=50)).values()
-        return [(one.topic, one.offset) for batch in found for one in batch]
+        return self._runner.run(self._poll())
+
+    async def _poll(self) -> Sequence[Place]:
+        await asyncio.wait([self._under_way], timeout=0.05)
+        if not self._under_way.done():
+            return []
+        found = self._under_way.result() or {}
+        self._under_way = asyncio.create_task(self._consumer.getmany(timeout_ms=50))
+        return [(one.topic, one.offset) for batch in found.values() for one in batch]
 
     def assigned(self) -> int:
         return len(self._consumer.assignment())
 
     def commit(self) -> None:
-        self._runner.run(self._consumer.commit())
+        self._runner.run(asyncio.wait_for(self._consumer.commit(), patient(COMMIT_S)))
 
     def close(self) -> None:
-        self._runner.run(self._consumer.stop())
+        self._under_way.cancel()
+        with suppress(asyncio.CancelledError):  # it ends its own fetches so, and lets that out
+            self._runner.run(self._consumer.stop())
         self._runner.close()
 
 
@@ -248,6 +262,46 @@ def test_one_group_over_two_doors_of_which_the_coordinator_is_killed(
     assert coordinator_of(topic, [left]) is left
     group.await_shared()
     reader.close()
+
+
+def leader_of(topic: str, asked: KafkaProcess, doors: Sequence[KafkaProcess]) -> KafkaProcess | None:
+    """The one of the doors that leads a topic, as one that is asked says."""
+    found = AdminClient({"bootstrap.servers": asked.address, "log_level": 0}).list_topics(topic, patient(WAIT_S))
+    broker = found.brokers.get(found.topics[topic].partitions[0].leader)
+    return next((one for one in doors if broker and one.address.endswith(f":{broker.port}")), None)
+
+
+def test_the_leader_of_a_topic_is_killed_under_a_producer_and_a_group(
+    doors: Sequence[KafkaProcess], members: list[Member], topic: str
+) -> None:
+    address = ",".join(one.address for one in doors)
+    sent = Sent(address, **{"reconnect.backoff.max.ms": 500})
+    sent.send(topic, [b"%d" % index for index in range(200)])
+    sent.await_all()
+    await_that(lambda: len({leader_of(topic, one, doors) for one in doors}) == 1, "the doors to name one leader")
+    leader = leader_of(topic, doors[0], doors)
+    assert leader is not None
+    reader = Confluent(address, topic, [topic])
+    members.append(reader)
+    found: list[Place] = []
+
+    def has_read(end: int) -> bool:
+        found.extend(reader.poll())
+        return {offset for _, offset in found} >= set(range(1, end))
+
+    await_that(lambda: has_read(201), "what was sent first")
+    reader.commit()
+    found.clear()
+    sent.send(topic, [b"%d" % index for index in range(200, 300)])
+    leader.kill()
+    sent.send(topic, [b"%d" % index for index in range(300, 400)])
+    sent.await_all()
+    found += [(topic, offset) for offset in range(1, 201)]
+    await_that(lambda: has_read(401), "what was sent while the leader was killed")
+    (left,) = (one for one in doors if one is not leader)
+    assert read_all(left.address, topic, 400) == [(index + 1, b"%d" % index) for index in range(400)]
+    assert sorted(found)[:201] == [(topic, offset) for offset in range(1, 202)], "what was committed comes once"
+    assert leader_of(topic, left, doors) is left
 
 
 class Plain:
