@@ -26,6 +26,8 @@ MS = 1_000_000
 S = 1_000_000_000
 RESUME_INTERVAL_NS = 500 * MS
 RENEWAL_NS_MAX = 3 * S
+SLOWNESS = 100
+"""So many times as long as usual a slow disk takes for all that it makes durable."""
 
 
 class FaultSchedule:
@@ -63,6 +65,7 @@ class FaultSchedule:
             (options.application_mean_ns, self.trouble_application),
             (options.consumer_mean_ns, self.trouble_consumer),
             (options.fill_mean_ns, self.fill_disk),
+            (options.slow_disk_mean_ns, self.slow_disk),
             (options.reader_mean_ns, self.trouble_reader),
             (options.volume_mean_ns, volumes.trouble),
         ]
@@ -347,6 +350,16 @@ class FaultSchedule:
         node.disk.sync_delay_ns_max = self.world.options.sync_max_ns
         self.world.note(f"{node.name} disk mended")
         self._restart(node)
+
+    def slow_disk(self) -> None:
+        """Each sync takes 100 times as long; so does each commit of votes, terms and names, which nobody waits for."""
+        node = self._victim()
+        if node is None:
+            return
+        node.disk.slowness = SLOWNESS
+        self._count("disk slows by 100")
+        self.world.note(f"{node.name} disk: slower by {SLOWNESS}")
+        self._later(lambda: self._mend_disk(node))
 
     def fill_disk(self) -> None:
         """Something else takes the room on the disk of a member, or of all, for a while."""

@@ -59,6 +59,7 @@ class NodeWorld(Observer, OtherObserver, CodeWorld, Protocol):
     @property
     def now_ns(self) -> int: ...
     def note_end(self, node: SimulatedNode) -> None: ...
+    def at(self, delay_ns: int, action: Callable[[], None]) -> None: ...
     def fail(self, text: str) -> None: ...
     def on_booted(self, node: SimulatedNode) -> None: ...
 
@@ -144,7 +145,7 @@ class SimulatedNode(NodeActor):
         self.config = node_config(world, member_id)
         capacity_bytes = world.options.disk_bytes or UNBOUNDED_BYTES
         self.disk = SimulatedDisk(world.random.stream(f"disk {member_id}"), capacity_bytes)
-        self.disk.remembers = world.options.power_loss_mean_ns > 0
+        self.disk.remembers, self.disk.on_stall = world.options.power_loss_mean_ns > 0, self._wait_for_disk
         self.disk.sync_delay_ns_min = world.options.sync_min_ns
         self.disk.sync_delay_ns_max = world.options.sync_max_ns
         self.boots = 0
@@ -458,6 +459,15 @@ class SimulatedNode(NodeActor):
             yield
         finally:
             disk.reads_until_failure, disk.metadata_until_failure = faults
+
+    def _wait_for_disk(self, duration_ns: int) -> None:
+        """Its process stands still after this duty cycle until its disk has done what it was asked to."""
+
+        def stand_still() -> None:
+            if self.is_alive and self.paused_until_ns < NEVER_NS:
+                self.pause(max(self.world.now_ns, self.paused_until_ns) + duration_ns)
+
+        self.world.at(0, stand_still)
 
     @property
     def store(self) -> StateStore:

@@ -325,6 +325,28 @@ cdef class SimulatedSyncQueue(SyncQueue):
         return NEVER
 
 
+cdef class HastySyncQueue(SimulatedSyncQueue):
+    """A planted bug: a sync counts as through once `patience_ns` have gone by, whatever the disk says."""
+    cdef int64_t patience_ns
+    cdef int64_t asked_ns[SYNCS_MAX]
+
+    def __init__(self, Clock clock, SimulatedDisk disk, int64_t patience_ns):
+        SimulatedSyncQueue.__init__(self, clock, disk)
+        self.patience_ns = patience_ns
+
+    cdef int64_t request(self, SegmentFile file):
+        cdef int64_t ticket = SimulatedSyncQueue.request(self, file)
+        self.asked_ns[ticket % SYNCS_MAX] = self.clock.nano_time()
+        return ticket
+
+    cdef int64_t completed(self) noexcept nogil:
+        cdef int64_t ticket = SimulatedSyncQueue.completed(self)
+        cdef int64_t limit_ns = self.clock.nano_time() - self.patience_ns
+        while ticket < self.requested and self.asked_ns[(ticket + 1) % SYNCS_MAX] <= limit_ns:
+            ticket += 1
+        return ticket
+
+
 class PowerLoss(BaseException):
     """The machine lost power inside a metadata transaction; whoever drives the node lets its process go."""
 
@@ -348,6 +370,8 @@ cdef class SimulatedDisk:
     cdef public int64_t metadata_until_failure   # calls about names and folders, and metadata transactions
     cdef public int64_t sync_delay_ns_min
     cdef public int64_t sync_delay_ns_max
+    cdef public int64_t slowness                 # so many times as long as usual each sync takes, and each commit
+    cdef public object on_stall                  # of metadata: called with the time for which that holds up its process
     cdef public int64_t transactions_until_loss
     cdef public bint loss_follows_commit
     cdef public bint remembers
@@ -362,6 +386,8 @@ cdef class SimulatedDisk:
         self.free_bytes = capacity_bytes
         self.writes_until_failure = self.syncs_until_failure = self.reads_until_failure = -1
         self.metadata_until_failure = self.transactions_until_loss = -1
+        self.slowness = 1
+        self.on_stall = None
         self.remembers = True
         self.removed = []
 
@@ -415,14 +441,20 @@ cdef class SimulatedDisk:
         return True
 
     cdef int64_t draw_sync_delay(self):
-        return self.sync_delay_ns_min + <int64_t> (
-            self.random.random() * (self.sync_delay_ns_max - self.sync_delay_ns_min + 1))
+        return self.slowness * (self.sync_delay_ns_min + <int64_t> (
+            self.random.random() * (self.sync_delay_ns_max - self.sync_delay_ns_min + 1)))
+
+    def stall(self):
+        """A commit of metadata holds up the process of a disk that is slower than usual."""
+        if self.slowness > 1 and self.on_stall is not None:
+            self.on_stall(self.draw_sync_delay())
 
     def heal(self):
         """No more faults from here on."""
         self.writes_until_failure = self.syncs_until_failure = self.reads_until_failure = -1
         self.metadata_until_failure = self.transactions_until_loss = -1
         self.free_bytes = 1 << 40
+        self.slowness = 1
 
     def crash(self):
         """The machine lost power: unsynced writes, names and removals are decided by the seed."""
@@ -535,6 +567,7 @@ class SimulatedMetadataStore(MetadataStore):
         if loses_power and not (<SimulatedDisk> self._disk).loss_follows_commit:
             raise PowerLoss(self._path)
         self._commit(txn)
+        self._disk.stall()
         if loses_power:
             raise PowerLoss(self._path)
 
@@ -560,6 +593,9 @@ class SimulatedLock(DirectoryLock):
 
 class SimulatedStorage(Storage):
     """The storage of one run of a node's process, on a SimulatedDisk."""
+
+    sync_patience_ns = None
+    """After so long a planted bug takes a sync to be through."""
 
     def __init__(self, SimulatedDisk disk not None, Clock clock not None):
         self._disk = disk
@@ -632,6 +668,10 @@ class SimulatedStorage(Storage):
         return (<SimulatedDisk> self._disk).locks
 
     def sync_queue(self, flag=None, wake_descriptor=-1):
-        queue = SimulatedSyncQueue(self._clock, self._disk)
+        patience_ns = self.sync_patience_ns
+        queue = (
+            SimulatedSyncQueue(self._clock, self._disk) if patience_ns is None
+            else HastySyncQueue(self._clock, self._disk, patience_ns)
+        )
         self.queues.append(queue)
         return queue

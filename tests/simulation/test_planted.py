@@ -185,7 +185,12 @@ BOUNDED = Options(
     duration_ns=4 * S, operation_mean_ns=4 * MS, session_messages=100, tracks=True, padding_max=200, kill_mean_ns=2 * S,
     outage_mean_ns=300 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS, levels=True,
 )  # fmt: skip
+SLOWED = Options(
+    duration_ns=4 * S, operation_mean_ns=5 * MS, slow_disk_mean_ns=S // 2, kill_mean_ns=S, power_loss_mean_ns=2 * S,
+    transfer_mean_ns=S, outage_mean_ns=500 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
+)  # fmt: skip
 OPTIONS = {
+    "syncs_are_through_by_the_next_heartbeat": SLOWED,
     "what_is_over_a_quota_is_thrown_away": BOUNDED,
     "logs_a_little_shorter_are_voted_for": FALLING,
     "nobody_tells_who_led_an_earlier_term": LED_TWICE,
