@@ -125,6 +125,13 @@ def test_what_it_does_not_know_is_refused_in_one_line(payload: bytes, text: byte
     assert kind == "reject" and value.startswith(text) and b"\n" not in value
 
 
+def test_an_answer_that_cannot_be_written_is_a_mistake_of_the_service() -> None:
+    """Its state has changed by then, so the client is not told that nothing has."""
+    most = encode(Deposit(7, 2**64 - 2))
+    with pytest.raises(MessageError, match=r"Balance\.amount"):
+        answers(Bank, most, most)
+
+
 def test_a_newer_client_is_understood() -> None:
     assert answers(Bank, encode(LaterDeposit(7, 100, 840))) == [("egress", encode(Balance(7, 100)))]
 
