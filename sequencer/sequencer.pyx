@@ -421,7 +421,8 @@ cdef class Sequencer:
         self.quotas.begin_turn(now_ns)
         for number in range(count):
             source = <IngressSource> clients[self._ingress.place(number, count)]
-            work += self._poll_ingress_source(source, now_ns, cluster_time)
+            if source.has_message():                  # as few of many have at any time
+                work += self._poll_ingress_source(source, now_ns, cluster_time)
             if self.quotas.is_full and cut < 0:
                 cut = number
         # Where nothing was taken it is still the same one's turn: of those who wait for one quota each gets it in turn.

@@ -24,6 +24,11 @@ cdef class IngressSource(Source):
     cdef bint is_proven
     cdef int64_t held_until_ns            # its next message waits for a quota until then
     cdef int64_t credit                   # of messages in this round, long ones count more; 0: another round begins
+    cdef inline bint has_message(self) noexcept nogil:    # whether one waits; where none does nothing of a share is left
+        if self.image.has_frame():
+            return True
+        self.credit = 0
+        return False
 
 cdef class Sources:
     """The sources of one kind. Those that are proven are looked at each turn, of the others a few now and then.

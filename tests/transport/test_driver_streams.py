@@ -211,6 +211,25 @@ def test_a_closed_subscription_tells_the_sender_at_once(world: World) -> None:
     assert any(f[5] & 0x40 for f in world.frames(SM))
 
 
+def test_the_publisher_goes_on_with_a_subscriber_after_the_last_one_and_where_a_spy_held_it(world: World) -> None:
+    """While neither end moves, the limit is not looked at; that those who hold it come and go is noticed."""
+    publication, subscription = stream(world)
+    spy = world.nodes[0].client.add_subscription(f"aeron-spy:{CHANNEL}", 10)
+    world.until(lambda: len(spy.images) == 1)
+    feeder, collector = Feeder(publication, 20_000), Collector(subscription)
+    world.until(lambda: feeder.feed() or (collector.poll() >= 0 and publication.offer(b"") == -2))
+    spy.close()
+    transfer(world, feeder, [collector])
+    subscription.close()
+    world.until(lambda: not publication.is_connected, 1 * S)
+    world.run(100 * MS)
+    later = Collector(world.nodes[1].client.add_subscription(CHANNEL, 10))
+    world.until(lambda: publication.is_connected and later.subscription.images)
+    again = Feeder(publication, 2_000)
+    transfer(world, again, [later])
+    assert later.messages == again.messages
+
+
 def test_an_unreliable_subscription_skips_what_was_lost(world: World) -> None:
     publication, subscription = stream(world, CHANNEL + "|reliable=false")
     collector = Collector(subscription)

@@ -1,6 +1,7 @@
 """Images: the reading side of a log buffer (log-buffer.md §8)."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from ordo.runtime.native.atomics cimport ordo_load_acquire_i32
 from ordo.runtime.native.counters cimport Counter
 from ordo.runtime.native.native_vector cimport NativeVector
 from ordo.transport.streams.logbuffer cimport LogBuffers
@@ -46,6 +47,8 @@ cdef class Image:
     cdef int64_t _final_position               # what is left to know once it is closed
     cdef int64_t _final_eos_position
     cdef bint _final_revoked
+    cdef inline bint has_frame(self) noexcept nogil:   # whether there is anything for `peek`, of which most may be padding
+        return not self.closed and ordo_load_acquire_i32(self.log.at(self.position)) > 0
     cdef bint peek(self, Fragment* out) noexcept nogil
     cdef bint peek_bounded(self, Fragment* out, int64_t limit_position) noexcept nogil  # frame starts below the limit
     cdef void consume(self, const Fragment* fragment) noexcept nogil

@@ -107,9 +107,14 @@ cdef class LogBuffers:
     cdef bint _was_short
     cdef uint64_t header_word                  # default header bytes 8..15, offset 0: session id in the high half
     cdef uint32_t header_flags                 # default header bytes 4..7: version, flags, type
-    cdef int64_t raw_tail(self, int index) noexcept nogil                       # acquire
-    cdef int32_t active_term_count(self) noexcept nogil                         # acquire
-    cdef int64_t producer_position(self) noexcept nogil
+    cdef inline int64_t raw_tail(self, int index) noexcept nogil:
+        return ordo_load_acquire_i64(self.metadata + META_TAILS + 8 * index)
+    cdef inline int32_t active_term_count(self) noexcept nogil:
+        return ordo_load_acquire_i32(self.metadata + META_ACTIVE_TERM_COUNT)
+    cdef inline int64_t producer_position(self) noexcept nogil:
+        cdef int64_t raw = self.raw_tail(<int> (<uint32_t> self.active_term_count() % PARTITION_COUNT))
+        return compute_position(raw_term_id(raw), 0, self.term_shift, self.initial_term_id) \
+            + raw_term_offset(raw, self.term_length)
     cdef bint is_connected(self) noexcept nogil
     cdef void set_connected(self, bint connected) noexcept nogil                # release
     cdef int64_t end_of_stream_position(self) noexcept nogil

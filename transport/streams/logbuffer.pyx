@@ -118,17 +118,6 @@ cdef class LogBuffers:
 
     # --- native accessors -----------------------------------------------------------------------------------------
 
-    cdef int64_t raw_tail(self, int index) noexcept nogil:
-        return ordo_load_acquire_i64(self.metadata + META_TAILS + 8 * index)
-
-    cdef int32_t active_term_count(self) noexcept nogil:
-        return ordo_load_acquire_i32(self.metadata + META_ACTIVE_TERM_COUNT)
-
-    cdef int64_t producer_position(self) noexcept nogil:
-        cdef int64_t raw = self.raw_tail(<int> (<uint32_t> self.active_term_count() % PARTITION_COUNT))
-        return compute_position(raw_term_id(raw), 0, self.term_shift, self.initial_term_id) \
-            + raw_term_offset(raw, self.term_length)
-
     cdef bint is_connected(self) noexcept nogil:
         return ordo_load_acquire_i32(self.metadata + META_IS_CONNECTED) == 1
 

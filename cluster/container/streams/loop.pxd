@@ -10,6 +10,7 @@ from ordo.runtime.agents.agent cimport Agent
 from ordo.runtime.native.counters cimport Counter
 from ordo.service_api.native cimport Header, MessageSequence, NativeClusteredService, NativeSession
 from ordo.service_api.requests cimport Identity, RequestTable
+from ordo.transport.driver.frames.pointers cimport PointerMap
 from ordo.transport.streams.image cimport Fragment
 from ordo.transport.streams.publication cimport Publication
 from ordo.transport.streams.subscription cimport Subscription
@@ -34,7 +35,7 @@ cdef class ContainerLoop(Agent):
     cdef Counter _service_position
     cdef Header _header
     cdef dict _sessions                            # id -> ContainerSession
-    cdef ContainerSession _last_session
+    cdef PointerMap _session_pointers              # the same, borrowed, for each message
     cdef int64_t _next_tick_ns
     cdef readonly int64_t log_position
     cdef readonly int64_t time

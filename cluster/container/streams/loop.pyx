@@ -41,6 +41,7 @@ from ordo.cluster.wire.layout cimport (
 from ordo.runtime.native.atomics cimport ordo_crc32c, ordo_get_i64, ordo_get_u16, ordo_put_i32, ordo_put_i64
 from ordo.service_api.native cimport CLOSED, MOCKED_OFFER, NOT_CONNECTED
 from ordo.service_api.requests cimport EXECUTE, REPEATED, WAIT, Identity, RequestTable
+from ordo.transport.driver.frames.pointers cimport PointerMap
 from ordo.transport.streams.image cimport Fragment, Image
 from ordo.transport.streams.publication cimport Publication
 from ordo.transport.streams.subscription cimport Subscription
@@ -73,6 +74,7 @@ cdef class ContainerLoop(Agent):
         self._header = Header()
         self._run = MessageRun(self)
         self._sessions = {}
+        self._session_pointers = PointerMap()
         self.egress = EgressBuffers(self.encode_gap)
         self.requests = RequestTable()
         self.sequence = MessageSequence()
@@ -162,13 +164,14 @@ cdef class ContainerLoop(Agent):
             raise ServiceError(f"log: session opened twice: session_id={session_id} position={self.log_position}")
         cdef ContainerSession session = ContainerSession(self, session_id, response_stream_id, response_channel, principal)
         self._sessions[session_id] = session
+        self._session_pointers.put(session_id, <void*> session)
         return session
 
     def remove_session(self, int64_t session_id):
         """Closes a session and returns it, or None when it is not open."""
         cdef ContainerSession session = self._sessions.pop(session_id, None)
-        self._last_session = None
         if session is not None:
+            self._session_pointers.remove(session_id)
             session.is_closed = True
             session.connect(None)
         return session
@@ -566,9 +569,8 @@ cdef class ContainerLoop(Agent):
         self._reply = bytes(payload)
 
     cdef ContainerSession _find_session(self, int64_t session_id):
-        if self._last_session is None or self._last_session.id != session_id:
-            self._last_session = self._sessions.get(session_id)
-        return self._last_session
+        cdef void* found = self._session_pointers.get(session_id)
+        return None if found == NULL else <ContainerSession> found
 
     # The Python half
 

@@ -33,7 +33,9 @@ cdef class WorkSet(NativeVector):
     cdef int add(self, Worked item, int64_t now_ns) except -1
     cdef void remove(self, Worked item) noexcept
     cdef void wake(self, Worked item, int64_t now_ns) noexcept nogil       # to the busy ones
-    cdef void settle(self, int index, int64_t now_ns) noexcept nogil       # to the quiet ones, if it was quiet long
+    cdef inline bint may_settle(self, int index, int64_t now_ns) noexcept nogil:   # whether it was quiet long, of many
+        return self.count > self.settle_count and now_ns - (<Worked> (<void**> self.items)[index]).active_ns > SETTLE_NS
+    cdef void settle(self, int index) noexcept nogil                       # to the quiet ones
     cdef int next_quiet(self, int cursor) noexcept nogil                   # index behind cursor, -1: there is none
     cdef int slice(self, int64_t elapsed_ns) noexcept nogil                # quiet ones that a turn visits, so long after another
     cdef int64_t sweep_deadline_ns(self, int64_t now_ns) noexcept nogil    # of the next turn, for the quiet ones

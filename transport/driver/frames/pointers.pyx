@@ -57,10 +57,9 @@ cdef class WorkSet(NativeVector):
             self._swap(item.slot, self.busy)
             self.busy += 1
 
-    cdef void settle(self, int index, int64_t now_ns) noexcept nogil:
-        if self.count > self.settle_count and now_ns - (<Worked> pointer_at(self, index)).active_ns > SETTLE_NS:
-            self._swap(index, self.busy - 1)
-            self.busy -= 1
+    cdef void settle(self, int index) noexcept nogil:
+        self._swap(index, self.busy - 1)
+        self.busy -= 1
 
     cdef int next_quiet(self, int cursor) noexcept nogil:
         if self.busy >= self.count:

@@ -84,6 +84,13 @@ cdef class PublicationImage(Worked):
                      const SocketAddress* source, int64_t now_ns) noexcept nogil
     cdef bint is_of_setup(self, const uint8_t* frame) noexcept nogil
     cdef void on_setup(self, ReceiveTransport transport, const SocketAddress* source, int64_t now_ns) noexcept nogil
+    cdef inline bint rests(self, int64_t now_ns) noexcept nogil:
+        """Return whether a turn would find nothing: all that came is rebuilt, no gap waits, too little came since the
+        last status message for the next one, and no timer is due."""
+        return (self.rebuild_position <= self.sm_position + self.window.length / 4
+                and self.rebuild_position >= self.high_water and self.rebuild_position == self.rebuild_cell[0]
+                and self.loss.active.length == 0 and not self.sm_due and not self.window.is_cubic
+                and now_ns - self.sm_sent_ns <= self.sm_timeout_ns)
     cdef int conduct(self, int64_t now_ns) noexcept nogil
     cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil
     cdef bint has_unread(self) noexcept nogil

@@ -240,11 +240,13 @@ cdef class Receiver:
     cdef int conduct(self, int64_t now_ns) noexcept nogil:
         """Run one turn of every busy image and of a slice of the quiet ones; return how many had something to do."""
         cdef int i, work = 0
+        cdef void* image
         for i in range(self.images.busy - 1, -1, -1):
-            if (<PublicationImage> pointer_at(self.images, i)).conduct(now_ns):
+            image = pointer_at(self.images, i)
+            if not (<PublicationImage> image).rests(now_ns) and (<PublicationImage> image).conduct(now_ns):
                 work += 1
-            elif (<PublicationImage> pointer_at(self.images, i)).is_settled():
-                self.images.settle(i, now_ns)
+            elif self.images.may_settle(i, now_ns) and (<PublicationImage> image).is_settled():
+                self.images.settle(i)
         cdef int share = self.images.slice(now_ns - self.swept_ns)
         self.swept_ns = now_ns
         for i in range(share):

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from ordo.runtime.io.datagram cimport SocketAddress
+from ordo.runtime.native.atomics cimport ordo_load_acquire_i32
 from ordo.runtime.native.native_vector cimport NativeVector
 from ordo.transport.driver.flow.flow_control cimport FlowControl
 from ordo.transport.driver.frames.pointers cimport PointerArray
@@ -11,6 +12,7 @@ from ordo.transport.driver.sending.sent_stream cimport SentStream
 cdef enum:
     BATCH_LENGTH_MAX = 262144          # bytes a publication sends in one turn
     RESENDS_MAX = 256
+    HEARTBEAT_INTERVAL_NS = 100000000
 
 cdef enum:
     PUBLICATION_ACTIVE = 0
@@ -80,6 +82,7 @@ cdef class NetworkPublication(SentStream):
     cdef int64_t clean_position
     cdef PointerArray spies                    # their sub-pos cells
     cdef int64_t publisher_limit
+    cdef int64_t limited_position              # of the sender when that limit could not be moved up; -1: look each turn
     cdef readonly int state
     cdef public int reference_count
     cdef int64_t state_changed_ns
@@ -87,10 +90,22 @@ cdef class NetworkPublication(SentStream):
     cdef int64_t unblock_changed_ns
     cdef int64_t unblock_timeout_ns
 
+    cdef inline bint rests(self, int64_t now_ns) noexcept nogil:
+        """Return whether a turn of the sender would find nothing to send, and no timer is due."""
+        return (ordo_load_acquire_i32(self.log.at(self.sender_position)) <= 0
+                and now_ns - self.last_send_ns <= HEARTBEAT_INTERVAL_NS and now_ns < self.idle_deadline_ns
+                and self.has_initial_connection and not self.setup_elicited and self.resends_active == 0
+                and not self.spies_simulate_connection)
     cdef int send(self, int64_t now_ns, GatheredSends gathered) noexcept nogil         # bytes
     cdef bint _has_nobody(self) noexcept nogil
     cdef bint has_work(self) noexcept nogil
     cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil
+    cdef inline bint limit_rests(self) noexcept nogil:
+        """Return whether a turn of the conductor would leave the publisher's limit where it is: since it could not be
+        moved up, neither the publisher nor the sender has got further, and there is somebody to send to."""
+        return (self.sender_position == self.limited_position and self.has_receivers
+                and self.log.producer_position() == self.position_cell[0]
+                and self.flow_control.has_required_receivers())
     cdef int conduct(self, int64_t now_ns) noexcept nogil
     cdef void on_status_message(self, const uint8_t* frame, uint32_t length, const SocketAddress* source,
                                 int64_t now_ns) noexcept nogil

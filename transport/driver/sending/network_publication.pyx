@@ -24,7 +24,6 @@ from ordo.transport.streams.logbuffer cimport (FLAG_EOS, FLAG_REVOKED, FRAME_ALI
 cdef enum:
     SETUP_INTERVAL_NS = 100000000
     SETUP_INTERVAL_MAX_NS = 800000000  # between set-ups whose number is bounded
-    HEARTBEAT_INTERVAL_NS = 100000000
     QUIET_HEARTBEAT_INTERVAL_NS = 500000000    # of one of many streams, while nothing can have been lost lately
     QUIET_AFTER_NS = 1000000000
     IDLE_INTERVAL_NS = 10000000
@@ -77,6 +76,7 @@ cdef class NetworkPublication(SentStream):
         self._bind_cells()
         self.sender_position = self.sender_limit = self.clean_position = self.publisher_limit = start_position
         self.unblock_position = start_position
+        self.limited_position = -1
         self.unblock_changed_ns = self.state_changed_ns = now_ns
         self.last_setup_ns = now_ns - SETUP_INTERVAL_NS - 1
         self.setup_interval_ns = SETUP_INTERVAL_NS
@@ -570,6 +570,7 @@ cdef class NetworkPublication(SentStream):
             consumer = self._min_consumer()
             limit = min(consumer + self.window, self.log.reservable_limit(producer))
             if limit <= self.publisher_limit:
+                self.limited_position = self.sender_position if self.spies.count == 0 else -1
                 return moved
             self._clean_to(consumer - self.term_length)
             if not self._may_move_limit(limit):
@@ -578,6 +579,7 @@ cdef class NetworkPublication(SentStream):
                     and not self.log.reserve(limit + self.term_length / 4)):
                 return moved                        # no room in shared memory: the producer waits
         else:
+            self.limited_position = -1
             limit = self.sender_position
             if limit == self.publisher_limit:
                 return moved

@@ -179,19 +179,22 @@ cdef class Sender:
     cdef int send(self, int64_t now_ns) noexcept nogil:
         """Run one turn of every busy publication and of a slice of the quiet ones; return how many bytes were sent."""
         cdef int i, at, bytes_sent, sent = 0
+        cdef void* publication
         cdef int busy = self.publications.busy
         self.next_start += 1
         if self.next_start >= busy:
             self.next_start = 0
         at = self.next_start
         for i in range(busy):
-            (<NetworkPublication> pointer_at(self.publications, at)).is_quiet = False
-            if not self._gathered.has_room():
-                self._gathered.flush(now_ns)
-            bytes_sent = (<NetworkPublication> pointer_at(self.publications, at)).send(now_ns, self._gathered)
-            if bytes_sent > 0:
-                (<NetworkPublication> pointer_at(self.publications, at)).active_ns = now_ns
-                sent += bytes_sent
+            publication = pointer_at(self.publications, at)
+            (<NetworkPublication> publication).is_quiet = False
+            if not (<NetworkPublication> publication).rests(now_ns):
+                if not self._gathered.has_room():
+                    self._gathered.flush(now_ns)
+                bytes_sent = (<NetworkPublication> publication).send(now_ns, self._gathered)
+                if bytes_sent > 0:
+                    (<NetworkPublication> publication).active_ns = now_ns
+                    sent += bytes_sent
             at += 1
             if at == busy:
                 at = 0
@@ -213,12 +216,14 @@ cdef class Sender:
         """Update limits and clean logs, of the busy publications and of a slice of the quiet ones; return how many
         moved."""
         cdef int i, work = 0
+        cdef void* publication
         for i in range(self.publications.busy - 1, -1, -1):
-            if (<NetworkPublication> pointer_at(self.publications, i)).conduct(now_ns):
-                (<NetworkPublication> pointer_at(self.publications, i)).active_ns = now_ns
+            publication = pointer_at(self.publications, i)
+            if not (<NetworkPublication> publication).limit_rests() and (<NetworkPublication> publication).conduct(now_ns):
+                (<NetworkPublication> publication).active_ns = now_ns
                 work += 1
-            else:
-                self.publications.settle(i, now_ns)
+            elif self.publications.may_settle(i, now_ns):
+                self.publications.settle(i)
         cdef int share = self.publications.slice(now_ns - self.conducted_ns)
         self.conducted_ns = now_ns
         for i in range(share):
