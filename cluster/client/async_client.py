@@ -11,8 +11,10 @@ from ordo.cluster.client.acknowledgements import Acknowledged, HandedOver, Unseq
 from ordo.cluster.client.async_requests import (
     AnswersInOrder,
     AnswersTogether,
+    AnswerWaits,
     Asked,
     AsyncPendingRequest,
+    Changes,
     Payloads,
     late,
     refused,
@@ -79,9 +81,10 @@ class AsyncClusterClient:
         self._origin = Origin("AsyncClusterClient")
         self._messages: deque[ServiceMessage] = deque()
         self._waiting_messages_max = waiting_messages_max
-        self._changed = asyncio.Event()
+        self._changes = Changes()
         self._failure: OrdoError | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._waits = AnswerWaits()
         self._senders = 0
         self._answered = 0
         self._will_flush = False
@@ -125,7 +128,7 @@ class AsyncClusterClient:
             self._loop.add_reader(self._client.descriptor, self._cycle)
         self._cycle()
         while self._client.state is ClientState.CONNECTING and self._failure is None:
-            await self._change()
+            await self._changes.wait()
         if self._failure is not None:
             self.close()
             raise self._failure
@@ -155,7 +158,7 @@ class AsyncClusterClient:
                 while not is_true():
                     self._demand_open()
                     self._schedule()
-                    await self._change()
+                    await self._changes.wait()
         finally:
             self._senders -= 1
 
@@ -206,7 +209,7 @@ class AsyncClusterClient:
                         f"not sent: {self._client._describe_too_long(payload)}", outcome=RequestOutcome.NOT_EXECUTED
                     )
                 self._schedule()
-                await self._change()
+                await self._changes.wait()
             return result
         finally:
             self._senders -= 1
@@ -238,7 +241,7 @@ class AsyncClusterClient:
             while not pending.is_done:
                 self._demand_open()
                 self._schedule()
-                await self._change()
+                await self._changes.wait()
             return pending.result()
         finally:
             self._senders -= 1
@@ -257,12 +260,13 @@ class AsyncClusterClient:
         `pending_requests`.
         """
         seconds = timeout_s or self._client.settings.message_timeout_s
-        asked = await self._ask(payload, id, seconds)
-        try:
-            async with asyncio.timeout(seconds):
-                return await asyncio.shield(asked.future)
-        except TimeoutError:
-            raise late(asked.pending, self._client.request_trouble) from None
+        if self._is_full:
+            await self._await_room(seconds)
+        self._check_open()
+        assert self._loop is not None
+        asked = self._submit(payload, id)
+        self._waits.add(asked, self._loop.time() + seconds)
+        return await asked.future
 
     @overload
     def submit(self, payload: Payload, *, id: bytes | None = ...) -> asyncio.Future[Answer]: ...
@@ -275,12 +279,17 @@ class AsyncClusterClient:
         Raises ClusterError with `outstanding_requests_max` under way.
         """
         self._check_open()
-        if self._client.outstanding_requests >= self._client.settings.outstanding_requests_max:
+        if self._is_full:
             raise ClusterError(
                 "not executed: no room for a request: see outstanding_requests_max, or await `request`",
                 outcome=RequestOutcome.NOT_EXECUTED,
             )
         return self._submit(payload, id).future
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether as many requests are under way as may be."""
+        return self._client.outstanding_requests >= self._client.settings.outstanding_requests_max
 
     def _check_open(self) -> None:
         """Raise what keeps this client from taking a request."""
@@ -317,7 +326,7 @@ class AsyncClusterClient:
         try:
             async with asyncio.timeout(timeout_s or self._client.settings.message_timeout_s):
                 while not pending.is_done:
-                    await self._change()
+                    await self._changes.wait()
         except TimeoutError:
             raise late(AsyncPendingRequest(pending, self._await_request), self._client.request_trouble) from None
 
@@ -473,12 +482,12 @@ class AsyncClusterClient:
 
     async def _await_room(self, seconds: float) -> None:
         """Return once a request may be sent, or the client has ended. Raises ClusterTimeoutError."""
-        while self._client.outstanding_requests >= self._client.settings.outstanding_requests_max:
+        while self._is_full:
             before = self._answered
             try:
                 async with asyncio.timeout(seconds):
                     while self._answered == before and self._failure is None and self._loop is not None:
-                        await self._change()
+                        await self._changes.wait()
             except TimeoutError:
                 text = f"not executed: no room for a request: {self._client.request_trouble}"
                 raise ClusterTimeoutError(text, outcome=RequestOutcome.NOT_EXECUTED) from None
@@ -550,7 +559,7 @@ class AsyncClusterClient:
                 raise StopAsyncIteration
             if self._failure is not None:
                 raise self._failure
-            await self._change()
+            await self._changes.wait()
         message = self._messages.popleft()
         if len(self._messages) == self._waiting_messages_max - 1 and self._loop is not None:
             self._loop.call_soon(self._cycle)
@@ -572,7 +581,7 @@ class AsyncClusterClient:
             self._timer.cancel()
             self._timer = None
         self._client.close()
-        self._announce()
+        self._changes.announce()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -597,24 +606,26 @@ class AsyncClusterClient:
             self._client._fail_requests(error)
             if self._client.descriptor is not None:
                 self._loop.remove_reader(self._client.descriptor)
-        self._announce()
+        self._changes.announce()
         if self._failure is None:
+            self._waits.end_late(self._loop.time(), self._client.request_trouble)
             self._schedule()
 
     def _schedule(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        """Have a cycle run soon. A timer that runs no later is left as it is."""
         assert self._loop is not None
         is_waiting = self._senders or self._client.has_unsent_requests or self._client.descriptor is None
         is_busy = is_waiting or self._client.state is not ClientState.CONNECTED
-        self._timer = self._loop.call_later(BUSY_INTERVAL_S if is_busy else CYCLE_INTERVAL_S, self._cycle)
+        due_s = self._loop.time() + (BUSY_INTERVAL_S if is_busy else CYCLE_INTERVAL_S)
+        if self._timer is not None:
+            if self._timer.when() <= due_s:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due_s, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._cycle()
 
     def _on_message(self, session_id: int, timestamp: int, payload: bytes) -> None:
         self._messages.append(ServiceMessage(timestamp, payload))
-
-    def _announce(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
-
-    async def _change(self) -> None:
-        await self._changed.wait()

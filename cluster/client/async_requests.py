@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import insort
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
 from ordo.cluster.client.requests.request_window import Answer, PendingRequest
@@ -83,6 +85,50 @@ class Asked(NamedTuple):
 
     future: asyncio.Future[Any]
     pending: AsyncPendingRequest[object]
+
+
+class AnswerWaits:
+    """Waits for answers, with a time at which each ends: one look a cycle, instead of a timer for each request."""
+
+    def __init__(self) -> None:
+        self._waits: deque[tuple[float, int, Asked]] = deque()  # by time, and then in order
+        self._numbers = count()
+
+    def add(self, asked: Asked, until_s: float) -> None:
+        """Take a request; `until_s` is a time of its loop's clock."""
+        wait = until_s, next(self._numbers), asked
+        if not self._waits or until_s >= self._waits[-1][0]:
+            self._waits.append(wait)
+        else:
+            insort(self._waits, wait)
+
+    def end_late(self, now_s: float, trouble: str) -> None:
+        """End the waits whose time has come with the error of `late`; what is answered is waited for no more."""
+        waits = self._waits
+        while waits and (waits[0][0] <= now_s or waits[0][2].future.done()):
+            asked = waits.popleft()[2]
+            if not asked.future.done():
+                asked.future.set_exception(late(asked.pending, trouble))
+
+
+class Changes:
+    """Tells everybody who waits at a time that something has changed."""
+
+    def __init__(self) -> None:
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def announce(self) -> None:
+        """End every `wait` that has begun."""
+        waiting, self._waiting = self._waiting, []
+        for change in waiting:
+            if not change.done():
+                change.set_result(None)
+
+    async def wait(self) -> None:
+        """Return at the next `announce`."""
+        change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(change)
+        await change
 
 
 def refused(payload: Payload | Request[object], error: OrdoError, loop: asyncio.AbstractEventLoop, wait: Wait) -> Asked:

@@ -20,7 +20,7 @@ from ordo.cluster.wire.layout cimport (
     put_stamp,
 )
 from ordo.runtime.native.atomics cimport ordo_put_i64
-from ordo.transport.streams.logbuffer cimport ADMIN_ACTION, MAX_POSITION_EXCEEDED, MESSAGE_TOO_LONG
+from ordo.transport.streams.logbuffer cimport ADMIN_ACTION, MAX_POSITION_EXCEEDED, MESSAGE_TOO_LONG, TERM_LENGTH_MIN
 from ordo.transport.streams.publication cimport ExclusivePublication
 
 from types import GenericAlias
@@ -233,9 +233,15 @@ cdef class RequestWindow:
         if self._length_bytes_max == 0 or self._unnumbered or (id is not None and not self._takes_ids):
             self._unnumbered.append(pending)
         else:
-            self._check_length(payload, id is not None)
+            if not self._fits_anywhere(payload):
+                self._check_length(payload, id is not None)
             self._take_number(pending)
         return pending
+
+    cdef bint _fits_anywhere(self, bytes payload) noexcept:
+        """Whether a request is short enough for the log, and for the smallest ingress that there can be."""
+        return PyBytes_GET_SIZE(payload) + REQUEST_BY_ID_LENGTH <= min(
+            self._length_bytes_max + REQUEST_LENGTH, <int64_t> TERM_LENGTH_MIN // 8)
 
     cdef PendingRequest _take_or_refuse(self, payload, id):
         cdef PendingRequest pending
