@@ -18,7 +18,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tests.budget.lockstep import MEMBERS, PHASES, SESSION_COUNT, SESSION_MESSAGE_COUNT, SESSIONS_PHASE
+from tests.budget.lockstep import (
+    ASYNCIO_PHASE,
+    MEMBERS,
+    PHASES,
+    SESSION_COUNT,
+    SESSION_MESSAGE_COUNT,
+    SESSIONS_PHASE,
+    TASK_COUNT,
+    TASK_REQUEST_COUNT,
+)
 from tests.budget.probes import PROBE_COUNT, PROBES_PHASE
 
 TABLE = Path(__file__).parent / "table.json"
@@ -45,6 +54,8 @@ def message_count(phase: str) -> int:
     """Messages of a phase of either half, or probes."""
     if phase == SESSIONS_PHASE:
         return SESSION_COUNT * SESSION_MESSAGE_COUNT
+    if phase == ASYNCIO_PHASE:
+        return TASK_COUNT * TASK_REQUEST_COUNT
     return PROBE_COUNT if phase == PROBES_PHASE else PHASES[phase.partition(", ")[2]][0]
 
 

@@ -8,6 +8,7 @@ does the same every time: what is counted depends neither on the machine's load 
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import select
 import shutil
@@ -22,9 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.bench.loads.answering import Answering
 from ordo.bench.loads.echo import Echo
 from ordo.bench.loads.echo_native import NativeEcho
 from ordo.bench.loads.load_native import EchoStream, LoadRun
+from ordo.cluster.client.async_client import AsyncClusterClient
+from ordo.cluster.client.requests.request_window import PendingRequest
 from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.node.node import Node, NodeSeams
@@ -62,6 +66,10 @@ SESSION_COUNT = 64
 SESSION_MESSAGE_COUNT = 128
 SESSION_WINDOW = 8
 """In each of the sessions."""
+ASYNCIO_PHASE = "asyncio, 256 tasks"
+TASK_COUNT = 256
+TASK_REQUEST_COUNT = 16
+"""Of each of the tasks, one after the other."""
 
 
 @dataclass
@@ -266,7 +274,10 @@ class PythonLoad:
 
 def drive_python(world: Lockstep, prefix: str) -> None:
     """The client as a program in Python uses it."""
-    load = PythonLoad(world, prefix == "batches")
+    _count_python(world, prefix, PythonLoad(world, prefix == "batches"))
+
+
+def _count_python(world: Lockstep, prefix: str, load: PythonLoad) -> None:
     descriptor = load.client.descriptor
     assert descriptor is not None
 
@@ -281,6 +292,78 @@ def drive_python(world: Lockstep, prefix: str) -> None:
         world.remove(party)
 
     _count(prefix, run)
+
+
+class RequestLoad(PythonLoad):
+    """Requests in the place of messages."""
+
+    def _on_done(self, request: PendingRequest) -> None:
+        self.received += request.answer is not None
+
+    def give(self) -> None:
+        room = min(self._window - (self._sent - self.received), self._count - self._sent)
+        self._sent += room
+        for _ in range(room):
+            self.client.submit(self._payload, on_done=self._on_done)
+        self.client.flush()
+
+
+def drive_requests(world: Lockstep, prefix: str) -> None:
+    """Requests of the client of a program in Python, each executed once."""
+    _count_python(world, prefix, RequestLoad(world, False))
+
+
+class LockstepLoop(asyncio.SelectorEventLoop):
+    """On the clock of the members. `turn` does what has come, and what follows from that."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def time(self) -> float:
+        """As asyncio's own loops have it, in seconds."""
+        return self._clock.now() / 1e9
+
+    def turn(self) -> None:
+        """Takes answers, resumes the tasks, sends what they ask for."""
+        for _ in range(3):
+            self.call_soon(self.stop)
+            self.run_forever()
+
+
+def drive_asyncio(world: Lockstep) -> None:
+    """Many tasks of one asyncio client, each with a request on the way."""
+    loop = LockstepLoop(world.clock)
+    transport = world.transport()
+    client = AsyncClusterClient(world.ingress_endpoints, settings=_settings(), transport=transport)
+    assert transport.descriptor is not None
+    turn = partial(turn_of_python_client, loop.turn)
+    party = Party("client", transport.descriptor, turn, turn)
+    world.add(party)
+
+    async def ask(count: int) -> None:
+        for _ in range(count):
+            await client.request(bytes(SIZE_BYTES))
+
+    def run(count: int) -> None:
+        tasks = [loop.create_task(ask(count)) for _ in range(TASK_COUNT)]
+        loop.turn()
+        world.run_until(lambda: all(task.done() for task in tasks))
+        for task in tasks:
+            task.result()
+
+    opening = loop.create_task(client.open())
+    loop.turn()
+    world.run_until(opening.done)
+    run(TASK_REQUEST_COUNT // 4)
+    gc.collect()
+    begin_phase(ASYNCIO_PHASE)
+    run(TASK_REQUEST_COUNT)
+    end_phase(ASYNCIO_PHASE)
+    world.remove(party)
+    loop.call_soon(client.close)
+    loop.turn()
+    loop.close()
 
 
 def _settings() -> ClientSettings:
@@ -319,6 +402,7 @@ HALVES: dict[str, tuple[Callable[[], Service], Callable[[Lockstep, str], None]]]
     "native": (NativeEcho, drive_native),
     "python": (Echo, drive_python),
     "batches": (EchoRuns, drive_python),
+    "requests": (Answering, drive_requests),
 }
 """Service and client of each; `batches` are in Python, too, with many messages at a time."""
 
@@ -332,6 +416,8 @@ def main() -> None:
             if prefix == "native":
                 drive_probes(world.root / "0", world.root / "0-aeron", world.clock)
                 drive_sessions(world)
+            elif prefix == "requests":
+                drive_asyncio(world)
         finally:
             world.close()
 

@@ -24,7 +24,7 @@ from tests.budget.counts import (
     read_instructions,
     roles_of,
 )
-from tests.budget.lockstep import HALVES, PHASES, SESSIONS_PHASE
+from tests.budget.lockstep import ASYNCIO_PHASE, HALVES, PHASES, SESSIONS_PHASE
 from tests.budget.probes import PROBES_PHASE
 
 ADVICE = "make it cheaper, or, where it must be so, run `make budget` and say why in the commit"
@@ -66,7 +66,8 @@ def test_a_message_takes_no_more_instructions(table: dict[str, Any]) -> None:
 
 
 def test_the_table_has_every_phase_and_role(table: dict[str, Any]) -> None:
-    phases = {f"{half}, {phase}" for half in HALVES for phase in PHASES} | {PROBES_PHASE, SESSIONS_PHASE}
+    phases = {f"{half}, {phase}" for half in HALVES for phase in PHASES}
+    phases |= {PROBES_PHASE, SESSIONS_PHASE, ASYNCIO_PHASE}
     for counts in (table["system_calls"], table["instructions"]):
         assert set(counts) == phases
         assert all(set(roles) == roles_of(phase) for phase, roles in counts.items())
@@ -81,6 +82,9 @@ def test_the_table_has_every_phase_and_role(table: dict[str, Any]) -> None:
         "python, round trips",
         "python, window 100",
         "batches, window 100",
+        "requests, round trips",
+        "requests, window 100",
+        ASYNCIO_PHASE,
     ],
 )
 def test_the_page_shows_the_table(phase: str, table: dict[str, Any]) -> None:
