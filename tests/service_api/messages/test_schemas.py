@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from ordo.messages import Schema, encode
+from ordo.messages import Schema, UInt32, encode, field, message
 from ordo.runtime.errors import MessageError
 from ordo.service_api.messages.evolution import breaks
 from ordo.service_api.messages.message import layout_of_message
@@ -230,3 +230,18 @@ def test_an_older_version_and_what_is_new_without_a_version(tmp_path: Path) -> N
     assert breaks(OLD, late) == [
         f"Order.{name} is new: it needs field(since=...) above 0" for name in ("quantity", "urgent", "tags", "trail")
     ]
+
+
+@message(id=1, version=1)
+class Grown:
+    """Two numbers that came later."""
+
+    number: UInt32
+    known: UInt32 = field(since=1, default=7)
+    perhaps: UInt32 | None = field(since=1, default=None)
+
+
+def test_a_later_number_is_required_where_it_has_a_default_and_optional_where_it_may_be_none() -> None:
+    """Which of the two it is decides whether objects that SBE's tool generates read older messages."""
+    assert '<field name="known" id="2" type="uint32" offset="4" sinceVersion="1" />' in to_xml(Schema("g", Grown))
+    assert 'offset="8" presence="optional" sinceVersion="1" />' in to_xml(Schema("g", Grown))
