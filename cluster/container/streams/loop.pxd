@@ -35,6 +35,7 @@ cdef class ContainerLoop(Agent):
     cdef Counter _service_position
     cdef Header _header
     cdef dict _sessions                            # id -> ContainerSession
+    cdef object _sessions_seen                     # what others see of it: a pointer must not outlive its session
     cdef PointerMap _session_pointers              # the same, borrowed, for each message
     cdef int64_t _next_tick_ns
     cdef readonly int64_t log_position

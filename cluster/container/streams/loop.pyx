@@ -46,6 +46,8 @@ from ordo.transport.streams.image cimport Fragment, Image
 from ordo.transport.streams.publication cimport Publication
 from ordo.transport.streams.subscription cimport Subscription
 
+from types import MappingProxyType
+
 from ordo.cluster.wire.streams import EGRESS_POLICY_KEY
 from ordo.runtime.errors import Reject, ServiceCallError, ServiceError
 from ordo.runtime.payloads import payload_error, view_of
@@ -74,6 +76,7 @@ cdef class ContainerLoop(Agent):
         self._header = Header()
         self._run = MessageRun(self)
         self._sessions = {}
+        self._sessions_seen = MappingProxyType(self._sessions)
         self._session_pointers = PointerMap()
         self.egress = EgressBuffers(self.encode_gap)
         self.requests = RequestTable()
@@ -155,14 +158,18 @@ cdef class ContainerLoop(Agent):
 
     @property
     def sessions(self):
-        """Open sessions by id."""
-        return self._sessions
+        """Open sessions by id, to be read: add_session and remove_session change them."""
+        return self._sessions_seen
+
+    def make_session(self, int64_t session_id, int32_t response_stream_id, str response_channel, bytes principal):
+        """Return a session that add_session opens; overridden for sessions of another class."""
+        return ContainerSession(self, session_id, response_stream_id, response_channel, principal)
 
     def add_session(self, int64_t session_id, int32_t response_stream_id, str response_channel, bytes principal):
         """Raises ServiceError for an id that is open already."""
         if session_id in self._sessions:
             raise ServiceError(f"log: session opened twice: session_id={session_id} position={self.log_position}")
-        cdef ContainerSession session = ContainerSession(self, session_id, response_stream_id, response_channel, principal)
+        cdef ContainerSession session = self.make_session(session_id, response_stream_id, response_channel, principal)
         self._sessions[session_id] = session
         self._session_pointers.put(session_id, <void*> session)
         return session

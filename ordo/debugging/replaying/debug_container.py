@@ -111,13 +111,11 @@ class DebugContainer(ServiceContainer):
             kept = value if isinstance(value, int) else to_bytes(value)
             self.effects.append(Effect(self.log_position, kind, key, kept))
 
-    def add_session(
+    def make_session(
         self, session_id: int, response_stream_id: int, response_channel: str, principal: bytes
     ) -> ContainerSession:
-        super().add_session(session_id, response_stream_id, response_channel, principal)
         session = NotedSession(self, session_id, response_stream_id, response_channel, principal)
         session._container = self
-        self.sessions[session_id] = session
         return session
 
     def set_reply(self, payload: Payload) -> None:
