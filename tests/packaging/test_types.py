@@ -17,9 +17,11 @@ from ordo.archive.client.settings import ArchiveClientOptions, ArchiveClientSett
 from ordo.cluster.wire import ordo_codecs
 from ordo.follow.entries import _KINDS, AppVersionChange
 from ordo.follow.entry_values import EntryValues
+from tests.patience import patient
 
 ROOT = Path(__file__).parents[2]
 PYRIGHT = "pyright@1.1.414"
+FETCH_TIMEOUT_S, CHECK_TIMEOUT_S = 200, 300
 GOOD = """
 from typing import assert_type
 
@@ -178,7 +180,13 @@ def check(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs a checker as the user does: in their folder, with nothing said of where Ordo is."""
     environment = {name: value for name, value in os.environ.items() if name not in ("MYPYPATH", "PYTHONPATH")}
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=patient(CHECK_TIMEOUT_S),
     )
 
 
@@ -188,12 +196,13 @@ def pyright(python: Path) -> list[str]:
     command = place / "node_modules" / ".bin" / "pyright"
     if not command.exists():
         place.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["npm", "install", "--silent", "--prefix", str(place), PYRIGHT], check=True, timeout=200)
+        command_line = ["npm", "install", "--silent", "--prefix", str(place), PYRIGHT]
+        subprocess.run(command_line, check=True, timeout=patient(FETCH_TIMEOUT_S))
     return [str(command), "--pythonpath", str(python), "--outputjson"]
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(320)
+@pytest.mark.timeout(FETCH_TIMEOUT_S + 2 * CHECK_TIMEOUT_S)
 def test_mypy_knows_every_name_and_refuses_wrong_ones(folder: Path) -> None:
     mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(ROOT / ".mypy_cache" / "users")]
     done = check([*mypy, "good.py"], folder)
@@ -204,7 +213,7 @@ def test_mypy_knows_every_name_and_refuses_wrong_ones(folder: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(320)
+@pytest.mark.timeout(FETCH_TIMEOUT_S + 2 * CHECK_TIMEOUT_S)
 @pytest.mark.skipif(shutil.which("npm") is None, reason="pyright comes from npm")
 def test_pyright_knows_every_name_and_refuses_wrong_ones(folder: Path) -> None:
     (folder / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "strict"}))

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.patience import patient
 from tests.peers.peer_process import PeerFailedError, PeerMissingError, cache_folder, only_one
 
 CRATE, VERSION = "libaeron-sys", "1.54.0"
@@ -121,11 +122,11 @@ def _run(command: list[str], folder: Path, timeout_s: float) -> None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=timeout_s,
+            timeout=patient(timeout_s),
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        raise PeerMissingError(f"not done within {timeout_s} s: {command[0]} {command[1]}") from None
+    except subprocess.TimeoutExpired as late:
+        raise PeerMissingError(f"not done within {late.timeout:g} s: {command[0]} {command[1]}") from None
     except FileNotFoundError:
         raise PeerMissingError(f"{command[0]} is not installed") from None
     if done.returncode and command[0] == "cargo":

@@ -64,10 +64,15 @@ def run_maven(*arguments: str) -> None:
     command = [maven, "-q", "-B", *arguments]
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=patient(FETCH_TIMEOUT_S),
+            check=False,
         )
-    except subprocess.TimeoutExpired:
-        raise PeerMissingError(f"not done within {FETCH_TIMEOUT_S} s: mvn {' '.join(arguments)}") from None
+    except subprocess.TimeoutExpired as late:
+        raise PeerMissingError(f"not done within {late.timeout:g} s: mvn {' '.join(arguments)}") from None
     if done.returncode:
         reason = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr[-200:])
         raise PeerMissingError(f"mvn {' '.join(arguments)}: {reason[:200]}")
@@ -93,7 +98,7 @@ def compile_java(sources: list[Path], libraries: str, classes: Path) -> None:
     if shutil.which("javac") is None:
         raise PeerMissingError("a JDK (javac) is not installed")
     command = ["javac", "-cp", libraries, "-d", str(classes), *map(str, sources)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patient(COMPILE_TIMEOUT_S), check=False)
     if done.returncode:
         raise PeerFailedError(f"javac: {done.stderr}")
 
