@@ -22,7 +22,6 @@ ANSWER_TIMEOUT_S = 2.0
 PAUSE_S = 0.004
 KEYS = 3
 OPERATIONS_PER_KEY = 60
-CHECK_TIME_LIMIT_S = 60.0
 POLL_LIMIT = 16
 
 
@@ -142,7 +141,7 @@ def demand_linearizable(history: History, kept: Path | None = None) -> Looked:
     events = [event for event in history.operations() if not is_without_effect(event)]
     if kept is not None:
         return Looked(len(events), porcupine.demand_linearizable(events, ZeroRegister(), kept))
-    result = check(events, ZeroRegister(), CHECK_TIME_LIMIT_S)
+    result = check(events, ZeroRegister(), porcupine.CHECK_TIME_LIMIT_S)
     assert result.verdict is Verdict.LINEARIZABLE, result.describe()
     return Looked(len(events), "the checker here")
 

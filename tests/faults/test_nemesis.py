@@ -27,6 +27,7 @@ from tests.faults.nemesis import (
     draw_schedule,
     with_all,
 )
+from tests.linearizability import porcupine
 
 SECONDS = float(os.environ.get("FAULT_SECONDS", "16"))
 MEMBERS = int(os.environ.get("FAULT_MEMBERS", "3"))
@@ -46,6 +47,7 @@ def test_all_kinds_of_fault(tmp_path: Path) -> None:
     schedule = draw_schedule(seed, SECONDS / 2, MEMBERS, kinds)
     for index in range(max(1, round(SECONDS / ROUND_S))):
         schedule = with_all(schedule, seed + index, (*KINDS_ALONE, *KINDS_OF_LOGS), MEMBERS)
+    porcupine.prepare()
     with laboratory(
         tmp_path / "lab",
         seed=seed,

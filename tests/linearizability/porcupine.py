@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -17,61 +18,112 @@ from typing import Any
 from tests.linearizability.checker import UNKNOWN, Model, Operation, Verdict
 from tests.linearizability.checker import check as check_here
 from tests.linearizability.models import ZeroRegister
+from tests.patience import patient
+from tests.peers.peer_process import PeerFailedError, PeerMissingError, are_required, only_one
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(__file__).parent / "with_porcupine"
 PROGRAM = ROOT / "build" / "porcupine" / "registers"
-BUILD_TIMEOUT_S = 300
+BUILD_TIMEOUT_S = 300.0
 CHECK_TIME_LIMIT_S = 60.0
+"""For each of the two checkers; one that takes longer is undecided."""
+ANSWER_TIMEOUT_S = CHECK_TIME_LIMIT_S + 60.0
 TELLING = ("read", "append")
 """Kinds whose answer is a value."""
-BOTH = "the checker here and porcupine"
+HERE, THERE = "the checker here", "porcupine"
+BOTH = f"{HERE} and {THERE}"
 Second = Callable[[Sequence[Operation], Any], Verdict]
 
 
-class PorcupineMissingError(RuntimeError):
-    """There is no Go here, or the module cannot be had."""
-
-
-def build() -> Path:
-    """Return the program; Go compiles it once. Raises PorcupineMissingError where it cannot be built."""
+def build(source: Path = SOURCE, program: Path = PROGRAM) -> Path:
+    """Return the program, which Go compiles first. Raises PeerMissingError where there is no Go, or the modules cannot
+    be had, and PeerFailedError where the program does not compile."""
     if shutil.which("go") is None:
-        raise PorcupineMissingError("Go is not installed")
-    command = ["go", "-C", str(SOURCE), "build", "-mod=readonly", "-buildvcs=false", "-o", str(PROGRAM), "."]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False)
+        raise PeerMissingError("Go is not installed")
+    with only_one():
+        _run_go(["go", "mod", "download"], source, PeerMissingError)
+        command = ["go", "build", "-mod=readonly", "-buildvcs=false", "-o", str(program), "."]
+        _run_go(command, source, PeerFailedError)
+    return program
+
+
+@cache
+def built() -> Path:
+    """Return the program as `build` does, once in a process."""
+    return build()
+
+
+def _run_go(command: list[str], folder: Path, error: type[Exception]) -> None:
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=patient(BUILD_TIMEOUT_S), check=False
+        )
+    except subprocess.TimeoutExpired as late:
+        raise PeerMissingError(f"not done within {late.timeout:g} s: {' '.join(command)}") from None
     if done.returncode:
-        raise PorcupineMissingError(f"go build: {' '.join(done.stderr.split())[-1000:]}")
-    return PROGRAM
+        raise error(f"{' '.join(command)}: {' '.join(done.stderr.split())[-1000:]}")
+
+
+def prepare() -> None:
+    """Build the program before there is a history. Raises PeerMissingError where it has to be there and is not, and
+    PeerFailedError where it does not compile."""
+    try:
+        built()
+    except PeerMissingError:
+        if are_required():
+            raise
 
 
 def ask(operations: Sequence[Operation], initial: Any, time_limit_s: float = CHECK_TIME_LIMIT_S) -> Verdict:
     """Porcupine's verdict on registers that hold `initial` at first."""
-    command = [str(build()), "-initial", str(-1 if initial is None else initial), "-limit", f"{time_limit_s}s"]
+    command = [str(built()), "-initial", str(-1 if initial is None else initial), "-limit", f"{time_limit_s}s"]
     history = "".join(f"{line}\n" for line in encode(operations))
-    done = subprocess.run(command, input=history, capture_output=True, text=True, check=False)
+    limit_s = patient(ANSWER_TIMEOUT_S)
+    try:
+        done = subprocess.run(command, input=history, capture_output=True, text=True, timeout=limit_s, check=False)
+    except subprocess.TimeoutExpired:
+        return Verdict.UNDECIDED
     if done.returncode:
         raise ValueError(f"porcupine refused the history: {done.stderr.strip()}")
     return Verdict(done.stdout.strip())
 
 
 def demand_linearizable(operations: Sequence[Operation], model: Model, kept: Path, second: Second = ask) -> str:
-    """Asks both; who was asked. Raises AssertionError, with the history in the file `kept`, where
-    one of them says that it is not linearizable: then the history is wrong, or one of the checkers is."""
-    result = check_here(operations, model, CHECK_TIME_LIMIT_S)
-    try:
-        other, asked = second(operations, model.initial()), BOTH
-    except PorcupineMissingError as error:
-        other, asked = Verdict.UNDECIDED, f"the checker here alone: {error}"
-    said = {result.verdict, other}
-    if Verdict.VIOLATED not in said and Verdict.LINEARIZABLE in said:
-        return asked
+    """Asks both; who found it to be linearizable. Raises AssertionError where one of them says that it is not (then
+    the history is wrong, or one of the checkers is), and where none decided. Whatever is raised, `kept` has the
+    history."""
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text("".join(f"{line}\n" for line in encode(operations)))
-    word = "DISAGREEMENT" if said == {Verdict.VIOLATED, Verdict.LINEARIZABLE} else "not linearizable"
+    result = check_here(operations, model, CHECK_TIME_LIMIT_S)
+    missing = ""
+    try:
+        other = second(operations, model.initial())
+    except PeerMissingError as error:
+        if are_required():
+            raise
+        other, missing = Verdict.UNDECIDED, str(error)
+    said = {result.verdict, other}
+    if Verdict.VIOLATED not in said and Verdict.LINEARIZABLE in said:
+        kept.unlink()
+        return _name_who_decided(result.verdict, other, missing)
     raise AssertionError(
-        f"{word}: the checker here says {result.describe()}; porcupine says {other.name}; the history is in {kept}: "
-        f"python -m tests.linearizability.porcupine {kept}"
+        f"{_word_for(said)}: the checker here says {result.describe()}; porcupine says {missing or other.name}; the "
+        f"history is in {kept}: python -m tests.linearizability.porcupine {kept}"
     )
+
+
+def _name_who_decided(here: Verdict, there: Verdict, missing: str) -> str:
+    if missing:
+        return f"{HERE} alone: {missing}"
+    if here is there:
+        return BOTH
+    return f"{HERE}; {THERE} is undecided" if here is Verdict.LINEARIZABLE else f"{THERE}; {HERE} is undecided"
+
+
+def _word_for(said: set[Verdict]) -> str:
+    if said == {Verdict.UNDECIDED}:
+        return "undecided"
+    return "DISAGREEMENT" if said == {Verdict.VIOLATED, Verdict.LINEARIZABLE} else "not linearizable"
 
 
 def encode(operations: Iterable[Operation]) -> list[str]:

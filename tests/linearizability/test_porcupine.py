@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 import pytest
 
 from tests.linearizability import porcupine
-from tests.linearizability.checker import UNKNOWN, Operation, Verdict, check
+from tests.linearizability.checker import CLOCK_CHECK_INTERVAL, UNKNOWN, Operation, Verdict, check
 from tests.linearizability.history import parse_jepsen
 from tests.linearizability.models import Register, ZeroRegister
-from tests.linearizability.porcupine import PorcupineMissingError, ask, build, decode, demand_linearizable, encode
+from tests.linearizability.porcupine import ask, build, built, decode, demand_linearizable, encode, prepare
 from tests.linearizability.test_checker import FOLDER, known_verdicts
+from tests.peers.peer_process import PeerFailedError, PeerMissingError, go_without
 
 KINDS = ("read", "write", "cas", "append")
 CLIENTS, OPERATIONS = 4, 30
@@ -24,9 +26,19 @@ REGISTERS = [row for row in known_verdicts() if row[0].startswith("jepsen/")]
 @pytest.fixture(scope="module", autouse=True)
 def program() -> Path:
     try:
-        return build()
-    except PorcupineMissingError as error:
-        pytest.skip(str(error))
+        return built()
+    except PeerMissingError as missing:
+        go_without(missing)
+
+
+@pytest.fixture
+def no_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """There is no Go, and the program was not built before; nor does anything have to be there."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("ORDO_PEERS", raising=False)
+    built.cache_clear()
+    yield
+    built.cache_clear()
 
 
 def draw(seed: int, overlap: float) -> list[Operation]:
@@ -100,8 +112,42 @@ def test_a_disagreement_is_told_and_its_history_kept(tmp_path: Path, capsys: pyt
     assert "the checker here says LINEARIZABLE; porcupine says LINEARIZABLE" in capsys.readouterr().out
 
 
-def test_without_go_the_verdict_says_who_was_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_a_program_that_does_not_compile_is_no_missing_one(tmp_path: Path) -> None:
+    source = shutil.copytree(porcupine.SOURCE, tmp_path / "source")
+    (source / "main.go").write_text("package main\n\nfunc main() { nothing() }\n")
+    with pytest.raises(PeerFailedError, match="undefined: nothing"):
+        build(source, tmp_path / "program")
+
+
+@pytest.mark.usefixtures("no_go")
+def test_where_porcupine_is_required_no_verdict_is_given_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare()
+    monkeypatch.setenv("ORDO_PEERS", "required")
+    with pytest.raises(PeerMissingError, match="Go is not installed"):
+        prepare()
+    with pytest.raises(PeerMissingError, match="Go is not installed"):
+        demand_linearizable(draw(3, 3.0), ZeroRegister(), tmp_path / "kept.jsonl")
+    assert (tmp_path / "kept.jsonl").read_text().count("\n") == len(draw(3, 3.0))
+
+
+def test_who_is_undecided_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hesitate(operations: Sequence[Operation], initial: Any) -> Verdict:
+        return Verdict.UNDECIDED
+
+    reads = [Operation(0, "x", "read", None, 0, moment, moment + 0.5) for moment in range(2 * CLOCK_CHECK_INTERVAL)]
+    kept = tmp_path / "kept.jsonl"
+    assert demand_linearizable(reads, ZeroRegister(), kept, hesitate) == "the checker here; porcupine is undecided"
+    monkeypatch.setattr(porcupine, "CHECK_TIME_LIMIT_S", -1.0)
+    assert demand_linearizable(reads, ZeroRegister(), kept) == "porcupine; the checker here is undecided"
+    assert not kept.exists()
+    with pytest.raises(AssertionError, match=r"^undecided: the checker here says UNDECIDED.* porcupine says UNDECIDED"):
+        demand_linearizable(reads, ZeroRegister(), kept, hesitate)
+
+
+@pytest.mark.usefixtures("no_go")
+def test_without_go_the_verdict_says_who_was_not_asked(tmp_path: Path) -> None:
     asked = demand_linearizable(draw(3, 3.0), ZeroRegister(), tmp_path / "kept.jsonl")
     assert asked == "the checker here alone: Go is not installed"
     history = draw(3, 0.4)

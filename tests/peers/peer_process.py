@@ -25,9 +25,14 @@ class PeerMissingError(Exception):
     """Why no peer can be had on this machine."""
 
 
+def are_required() -> bool:
+    """Whether every peer has to be there (ORDO_PEERS=required)."""
+    return os.environ.get("ORDO_PEERS") == "required"
+
+
 def go_without(missing: PeerMissingError) -> NoReturn:
-    """Skips the test that has no peer here. Where every peer has to be there (ORDO_PEERS=required) it fails."""
-    if os.environ.get("ORDO_PEERS") == "required":
+    """Skips the test that has no peer here. Where every peer has to be there it fails."""
+    if are_required():
         pytest.fail(f"{missing} (ORDO_PEERS=required)")
     pytest.skip(str(missing))
 
