@@ -187,10 +187,12 @@ test-soak: build .venv/.all #: pass the tests that take minutes: whole benchmark
 soak: build #: work at half speed for MINUTES=60: one driver with loss, slow, stopped and killed clients; then a cluster with a snapshot a minute
 	SOAK_MINUTES=$(or $(MINUTES),60) $(BIN)/python -m pytest -q -n0 -s $(or $(ARGS),$(SOAKS))
 
-test-faults: build .venv/.all #: kill, stop, partition and fill the disk of real processes; needs root
-	$(BIN)/python -m pytest -q -n0 -m root $(ARGS)
-
 NEMESIS_VERDICT := build/nemesis/verdict.txt
+
+test-faults: build .venv/.all #: kill, stop, partition and fill the disk of real processes; needs root
+	@rm -f $(NEMESIS_VERDICT)
+	FAULT_VERDICT=$(NEMESIS_VERDICT) $(BIN)/python -m pytest -q -n0 -m root $(ARGS)
+	@if [ -f $(NEMESIS_VERDICT) ]; then cat $(NEMESIS_VERDICT); fi
 
 test-nemesis: build .venv/.all #: bring faults and accidents of all kinds over real processes: MINUTES=10, FAULT_SEED=7; needs root
 	FAULT_SECONDS=$$((60 * $(or $(MINUTES),10))) FAULT_VERDICT=$(NEMESIS_VERDICT) \
