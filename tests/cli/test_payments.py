@@ -12,7 +12,6 @@ from tests.snippets import blocks_of
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-@pytest.mark.thorough  # seventy commands; those of docs/START.md are given in each run
 def test_the_page_word_for_word(folder: Folder) -> None:
     follow_page(folder)
 
