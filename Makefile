@@ -245,7 +245,7 @@ debug: .venv/.base #: build with bounds and overflow checks, into build/debug
 test-debug: debug #: pass the tests of the native layers with the debug build
 	@rm -f build/ubsan.*
 	@cd build/debug && UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1:log_path=../ubsan ../../$(BIN)/python -m pytest -q \
-		-n $(JOBS) --dist loadfile -m 'not root and not soak and not thorough and not slow and not spark and not peers' \
+		-n $(JOBS) --dist loadfile -m 'not root and not soak and not slow and not spark and not peers' \
 		$(or $(ARGS),tests/runtime tests/transport tests/archive tests/consensus tests/service_api) \
 		|| { cat ../ubsan.* 2>/dev/null; exit 1; }
 

@@ -44,7 +44,7 @@ STARTS_PROCESSES = (
     "tests/runtime/test_storage.py::test_folder_of_a_live_process_is_refused_with_its_pid",
     "tests/runtime/test_wake_processes.py",
 )
-QUICK = "not slow and not spark and not root and not soak and not thorough and not wheel and not peers"
+QUICK = "not slow and not spark and not root and not soak and not wheel and not peers"
 
 
 def missing_programs(*programs: str) -> str:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = "runtime,transport,archive,consensus,service_api,sequencer,cluster,ordo/bench,tests/runtime"
 """Without the data pipeline: what it needs is not to be had for every Python, and the tests below do without."""
 TESTS = ("tests/runtime", "tests/consensus", "tests/service_api", "tests/ordo")
-QUICK = "not slow and not spark and not root and not soak and not thorough and not wheel and not peers"
+QUICK = "not slow and not spark and not root and not soak and not wheel and not peers"
 SOURCES = (".py", ".pyx", ".pxd", ".pyi", ".h")
 
 

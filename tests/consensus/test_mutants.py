@@ -32,6 +32,7 @@ def test_there_are_mutants_of_every_kind_and_each_name_is_that_of_one_change() -
     assert all(EQUIVALENT.values())
 
 
+@pytest.mark.slow  # not for other Pythons, nor for the debug build: it looks at the tests themselves
 @pytest.mark.thorough
 @pytest.mark.timeout(600)  # on a busy machine
 def test_a_sample_of_mutants_is_found() -> None:
