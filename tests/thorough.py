@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import pytest
 
+Value = int | str | Callable[..., object]
 
-def few_of(values: Iterable[int | str], few: Collection[int | str]) -> list[Any]:
+
+def few_of(values: Iterable[Value], few: Collection[Value]) -> list[Any]:
     """Return the values as parameters of a test, of which those that are not among the few are `thorough`."""
     every = list(values)
     assert set(few) <= set(every), f"of the few, these are no values: {sorted(set(few) - set(every), key=str)}"

@@ -15,6 +15,7 @@ from ordo.consensus.state.messages import NewLeadershipTerm
 from tests.consensus.disk import Disk
 from tests.consensus.node import SimulatedNode
 from tests.consensus.test_simulation import run_seed
+from tests.thorough import few_of
 
 SEEDS_MAX = 100
 FIRST_SEEDS = {"follow_leaders_of_lower_terms": 250}
@@ -79,17 +80,11 @@ def stand_back_for_ever(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("ordo.consensus.handlers.election.last_resort_ns", lambda ctx: ctx.now_ns + 1)
 
 
-@pytest.mark.parametrize(
-    "plant",
-    [
-        vote_for_older_logs,
-        pytest.param(follow_leaders_of_lower_terms, marks=pytest.mark.thorough),
-        skip_verification,
-        acknowledge_what_is_not_durable,
-        serve_with_a_state_in_doubt,
-        pytest.param(stand_back_for_ever, marks=pytest.mark.thorough),
-    ],
-)
+SHOW_SOON = (vote_for_older_logs, skip_verification, acknowledge_what_is_not_durable, serve_with_a_state_in_doubt)
+LATER = (follow_leaders_of_lower_terms, stand_back_for_ever)
+
+
+@pytest.mark.parametrize("plant", few_of((*SHOW_SOON, *LATER), SHOW_SOON))
 def test_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     first = FIRST_SEEDS.get(plant.__name__, 0)

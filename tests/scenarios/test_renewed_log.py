@@ -16,6 +16,7 @@ from tests.simulation.history import Violation
 from tests.simulation.nodes import SimulatedNode
 from tests.simulation.renewals import set_lengths
 from tests.simulation.storage import PowerLoss
+from tests.thorough import few_of
 
 ENDED = ("cluster nodes=3 appointed_leader_id=0", "run until connected", "write 10", "end shutdown")
 CALLS_MAX = 1000
@@ -132,7 +133,7 @@ def test_a_renewal_that_is_interrupted_anywhere_is_done_or_not_begun(
 
 
 @pytest.mark.parametrize(
-    "interrupt", [pytest.param(fail, marks=pytest.mark.thorough), lose_power_before, lose_power_after]
+    "interrupt", few_of([fail, lose_power_before, lose_power_after], [lose_power_before, lose_power_after])
 )
 def test_a_first_start_that_is_interrupted_anywhere_goes_on_at_the_next(
     interrupt: Callable[[SimulatedNode, int], None],

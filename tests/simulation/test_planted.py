@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.options import Options
-from tests.simulation.plants import BY_NAME, Plant
+from tests.simulation.plants import BY_NAME
 from tests.simulation.run import run_seed
+from tests.thorough import few_of
 
 pytestmark = pytest.mark.timeout(600)  # the rarest needs many seeds, beside whatever else runs
 
@@ -355,21 +356,17 @@ IN_EVERY_RUN = frozenset({
     "what_is_not_known_to_be_committed_is_thrown_away",
 })  # fmt: skip
 """One of each kind, and of each file, that shows soon; `make test SUITE=thorough` finds all of them, as CI does."""
-PLANTS = [
-    pytest.param(plant, id=name, marks=[] if name in IN_EVERY_RUN else [pytest.mark.thorough])
-    for name, plant in BY_NAME.items()
-]
 
 
 BROKEN = ("ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "TypeError")
 """What a simulation ends with that does not fit the code: every bug would be found by it."""
 
 
-@pytest.mark.parametrize("plant", PLANTS)
-def test_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch.setattr)
-    first = FIRST_SEEDS.get(plant.__name__, 1)
-    outcomes = (run_seed(seed, copy(OPTIONS.get(plant.__name__))) for seed in range(first, first + SEEDS))
+@pytest.mark.parametrize("name", few_of(BY_NAME, IN_EVERY_RUN))
+def test_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    BY_NAME[name](monkeypatch.setattr)
+    first = FIRST_SEEDS.get(name, 1)
+    outcomes = (run_seed(seed, copy(OPTIONS.get(name))) for seed in range(first, first + SEEDS))
     found = next((outcome.violation for outcome in outcomes if outcome.violation is not None), None)
     assert found is not None, f"not found in {SEEDS} seeds from {first} on"
     assert not found.startswith(BROKEN), f"the run broke where nothing was planted: {found}"
