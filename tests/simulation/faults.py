@@ -352,14 +352,19 @@ class FaultSchedule:
         self._restart(node)
 
     def slow_disk(self) -> None:
-        """Each sync takes 100 times as long; so does each commit of votes, terms and names, which nobody waits for."""
+        """Each sync takes 100 times as long; each commit of metadata holds up the member for as long as a sync."""
         node = self._victim()
         if node is None:
             return
         node.disk.slowness = SLOWNESS
         self._count("disk slows by 100")
         self.world.note(f"{node.name} disk: slower by {SLOWNESS}")
-        self._later(lambda: self._mend_disk(node))
+        self._later(lambda: self._hasten_disk(node))
+
+    def _hasten_disk(self, node: SimulatedNode) -> None:
+        """Whatever else befell the disk meanwhile goes on."""
+        node.disk.slowness = 1
+        self.world.note(f"{node.name} disk: as fast as before")
 
     def fill_disk(self) -> None:
         """Something else takes the room on the disk of a member, or of all, for a while."""

@@ -95,7 +95,7 @@ class Options:
     fill_mean_ns: int = 0
     """Until something else fills the disk of a member."""
     slow_disk_mean_ns: int = 0
-    """Until the disk of a member slows by 100."""
+    """Until the disk of a member slows by 100. No seed draws it."""
     outage_mean_ns: int = 500 * MS
     clock_rate_ppm_max: int = 0
     # the workload

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from tests.simulation.planted import Patch
+from tests.simulation.planted_sync_queue import HastySyncQueue
 from tests.simulation.storage import SimulatedStorage
-
-HEARTBEAT_NS = 50_000_000
-"""Much longer than any disk takes that is not slowed."""
 
 
 def syncs_are_through_by_the_next_heartbeat(patch: Patch) -> None:
     """Raft §5: a member counts what it has asked its disk to sync a heartbeat ago, and does not wait for the answer."""
-    patch(SimulatedStorage, "sync_patience_ns", HEARTBEAT_NS)
+    patch(SimulatedStorage, "sync_queue_class", HastySyncQueue)

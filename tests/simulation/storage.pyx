@@ -325,28 +325,6 @@ cdef class SimulatedSyncQueue(SyncQueue):
         return NEVER
 
 
-cdef class HastySyncQueue(SimulatedSyncQueue):
-    """A planted bug: a sync counts as through once `patience_ns` have gone by, whatever the disk says."""
-    cdef int64_t patience_ns
-    cdef int64_t asked_ns[SYNCS_MAX]
-
-    def __init__(self, Clock clock, SimulatedDisk disk, int64_t patience_ns):
-        SimulatedSyncQueue.__init__(self, clock, disk)
-        self.patience_ns = patience_ns
-
-    cdef int64_t request(self, SegmentFile file):
-        cdef int64_t ticket = SimulatedSyncQueue.request(self, file)
-        self.asked_ns[ticket % SYNCS_MAX] = self.clock.nano_time()
-        return ticket
-
-    cdef int64_t completed(self) noexcept nogil:
-        cdef int64_t ticket = SimulatedSyncQueue.completed(self)
-        cdef int64_t limit_ns = self.clock.nano_time() - self.patience_ns
-        while ticket < self.requested and self.asked_ns[(ticket + 1) % SYNCS_MAX] <= limit_ns:
-            ticket += 1
-        return ticket
-
-
 class PowerLoss(BaseException):
     """The machine lost power inside a metadata transaction; whoever drives the node lets its process go."""
 
@@ -445,7 +423,7 @@ cdef class SimulatedDisk:
             self.random.random() * (self.sync_delay_ns_max - self.sync_delay_ns_min + 1)))
 
     def stall(self):
-        """A commit of metadata holds up the process of a disk that is slower than usual."""
+        """A commit of metadata, or the sync of a folder, holds up the process of a disk that is slower than usual."""
         if self.slowness > 1 and self.on_stall is not None:
             self.on_stall(self.draw_sync_delay())
 
@@ -594,8 +572,7 @@ class SimulatedLock(DirectoryLock):
 class SimulatedStorage(Storage):
     """The storage of one run of a node's process, on a SimulatedDisk."""
 
-    sync_patience_ns = None
-    """After so long a planted bug takes a sync to be through."""
+    sync_queue_class = SimulatedSyncQueue
 
     def __init__(self, SimulatedDisk disk not None, Clock clock not None):
         self._disk = disk
@@ -646,6 +623,7 @@ class SimulatedStorage(Storage):
     def sync_directory(self, directory):
         self._disk.call_metadata("sync the folder", directory)
         self._disk.names_durable(directory)
+        self._disk.stall()
 
     def usable_bytes(self, directory):
         return self._disk.free_bytes
@@ -668,10 +646,6 @@ class SimulatedStorage(Storage):
         return (<SimulatedDisk> self._disk).locks
 
     def sync_queue(self, flag=None, wake_descriptor=-1):
-        patience_ns = self.sync_patience_ns
-        queue = (
-            SimulatedSyncQueue(self._clock, self._disk) if patience_ns is None
-            else HastySyncQueue(self._clock, self._disk, patience_ns)
-        )
+        queue = self.sync_queue_class(self._clock, self._disk)
         self.queues.append(queue)
         return queue

@@ -1,0 +1,3 @@
+from tests.simulation.storage import SimulatedSyncQueue
+
+class HastySyncQueue(SimulatedSyncQueue): ...
