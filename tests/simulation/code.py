@@ -1,10 +1,14 @@
-"""The code that decides what a seed does: what ships and runs in a simulation, and the simulation itself."""
+"""The code that decides what a seed does: what ships and runs in a simulation, and the simulation itself.
+
+Modules that were compiled count as they are, beside their sources: a build may be older than these.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import platform
 from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -13,7 +17,7 @@ FOLDERS = (
     *("transport", "ordo/backup", "ordo/salvage", "tests/simulation", "tests/linearizability"),
 )
 FILES = ("setup.py", "tests/faults/logs.py")
-SUFFIXES = frozenset({".py", ".pyx", ".pxd", ".h"})
+SUFFIXES = (".py", ".pyx", ".pxd", ".h", EXTENSION_SUFFIXES[0])
 LEFT_OUT = ("test_", "planted")
 DIGEST_LENGTH = 16
 
@@ -23,39 +27,37 @@ class SimulatedCode:
 
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
-        self._paths = list(self._find())
         self._stamps = self._stamp()
         self.digest = self._digest()
 
     @property
     def paths(self) -> list[Path]:
         """Every file that counts, in the same order on each machine."""
-        return self._paths
+        return list(self._stamps)
 
     def is_changed(self) -> bool:
         """Whether the code is another one by now. Contents are read only where a file has been written to."""
-        stamps = self._stamp()
-        if stamps == self._stamps:
-            return False
-        self._stamps = stamps
-        return self._digest() != self.digest
+        now = SimulatedCode(self._root) if self._stamp() != self._stamps else self
+        if now.digest == self.digest:
+            self._stamps = now._stamps
+        return now.digest != self.digest
 
     def _find(self) -> Iterator[Path]:
         for folder in FOLDERS:
             for path in sorted((self._root / folder).rglob("*")):
-                if path.suffix in SUFFIXES and not path.name.startswith(LEFT_OUT):
+                if path.name.endswith(SUFFIXES) and not path.name.startswith(LEFT_OUT):
                     yield path
         yield from (self._root / name for name in FILES)
 
-    def _stamp(self) -> list[tuple[int, int]]:
-        """A file that is gone counts as empty."""
-        stats = [path.stat() if path.exists() else None for path in self._paths]
-        return [(stat.st_mtime_ns, stat.st_size) if stat else (0, 0) for stat in stats]
+    def _stamp(self) -> dict[Path, tuple[int, int]]:
+        """When each file was written, and its size. One that is gone counts as empty."""
+        stats = {path: path.stat() if path.exists() else None for path in self._find()}
+        return {path: (stat.st_mtime_ns, stat.st_size) if stat else (0, 0) for path, stat in stats.items()}
 
     def _digest(self) -> str:
         """Python is part of it: another one may iterate, round or collect in another way."""
         hashed = hashlib.sha256(f"{platform.python_implementation()} {platform.python_version()}".encode())
-        for path in self._paths:
+        for path in self._stamps:
             content = path.read_bytes() if path.exists() else b""
             hashed.update(f"\n{path.relative_to(self._root)} {len(content)}\n".encode())
             hashed.update(content)

@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
 
+from ordo.runtime.processes import is_process_alive
 from tests.cluster.integration.agreement import await_that
 from tests.simulation import campaign
 from tests.simulation.campaign_file import CampaignError, CampaignFile, Row
@@ -156,6 +158,17 @@ def test_a_seed_does_not_count_when_the_code_changed_meanwhile(
         assert list(file.rows) == [1, 2]
 
 
+def test_a_file_that_comes_or_is_compiled_meanwhile_changes_the_code(checkout: Path) -> None:
+    code = SimulatedCode(checkout)
+    for name in ("consensus/more.py", f"consensus/core{EXTENSION_SUFFIXES[0]}"):
+        assert not code.is_changed()
+        (checkout / name).write_text("2\n")
+        assert code.is_changed() and code.is_changed()
+        assert SimulatedCode(checkout).digest != code.digest
+        (checkout / name).unlink()
+    assert not code.is_changed()
+
+
 def test_a_file_is_of_one_run_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "seeds" / "one.jsonl"
     with CampaignFile(path, "one", "commit"), pytest.raises(CampaignError, match="in use by another run"):
@@ -184,15 +197,19 @@ def test_a_campaign_that_is_killed_goes_on_and_leaves_no_process(tmp_path: Path,
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         os.kill(process.pid, signal.SIGKILL)
     assert len(children) >= 2
-    await_that(lambda: not any(Path(f"/proc/{child}").exists() for child in children), "its processes are gone")
+    await_that(lambda: not any(is_process_alive(int(child)) for child in children), "its processes are gone")
     through = path.read_bytes().count(b"\n") - 1
     assert campaign.main(["--folder", str(tmp_path), "--seeds", str(through + 2)], code) in (0, 1)
     assert runs.ran == [through + 1, through + 2]
 
 
 def test_all_code_of_a_seed_decides_whose_seeds_they_are() -> None:
-    """What a simulation imports is part of the digest, or named here."""
-    program = "import tests.simulation.run, sys; print(*(getattr(one, '__file__', '') for one in sys.modules.values()))"
+    """What a simulation has imported when a seed is through is part of the digest, or named here."""
+    program = (
+        "import sys; from tests.simulation.options import Options; from tests.simulation.run import run_seed;"
+        "assert run_seed(1, Options(duration_ns=10**8, snapshot_mean_ns=10**7)).violation is None;"
+        "print(*(getattr(one, '__file__', None) for one in list(sys.modules.values())))"
+    )
     said = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     imported = {Path(path).resolve() for path in said.split() if path.startswith(str(ROOT))}
     known = {path.with_suffix("") for path in SimulatedCode().paths}
