@@ -6,7 +6,7 @@
     |- MemoryInUseError            a buffer is closed while views of it are out
     |- CountersFullError           no counter record is free
     |- PayloadError                a message or an answer is no bytes
-    |- MessageError                a message with types cannot be made, written or read
+    |- MessageError                a message with types cannot be made, written or read (has its `log_position`)
     |- ForkedError                 what another process opened is used in a copy of that process made by fork
     |- StorageError                a file operation failed
     |  |- StorageFullError         no room on a device
@@ -81,8 +81,9 @@ class OrdoError(Exception):
     """The root. `category` may be narrowed for one occurrence with the keyword argument.
 
     `outcome` says what became of the request, message or order that the error ended, as a RequestOutcome; None: it
-    ended none. `pending` is the request that goes on after an error that only ended the wait for it. `answers` and
-    `requests` are those of a call that made many requests: the answer of each, or None, and each that was taken.
+    ended none. `pending` is the request that goes on after an error that only ended the wait for it, or one that was
+    executed and has an answer of another class than it names. `answers` and `requests` are those of a call that made
+    many requests: the answer of each, or None, and each that was taken.
 
     What to do: Read the message: it is one line that says what was wrong and what to change. Each kind below says
     more.
@@ -165,9 +166,15 @@ class PayloadError(OrdoError, TypeError):
 class MessageError(OrdoError, ValueError):
     """A message with types cannot be made, written or read: its class, a value of it, or bytes that came from outside.
 
+    Where it says that a request was executed and answered by something else, it has the request as `pending`, whose
+    `answer` has the bytes, and its `log_position` and `sequence`; without a request they are -1 and None.
+
     What to do: The text names the field and what is allowed there. Bytes that cannot be read are of another schema, of
     another message, or damaged: find out who sends them.
     """
+
+    log_position: int = -1
+    sequence: int | None = None
 
 
 class ForkedError(OrdoError):

@@ -311,6 +311,8 @@ class AsyncClusterClient:
             if future.done():
                 return
             if pending.error is not None:
+                if pending.answer is not None:  # of another class than the request names
+                    pending.error.pending = AsyncPendingRequest(pending, self._await_request)
                 future.set_exception(pending.error)
                 future.exception()  # nobody may ever ask for it: that is no reason to complain
             else:

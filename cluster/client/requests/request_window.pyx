@@ -164,18 +164,26 @@ cdef class PendingRequest:
             self._on_done(self)
 
     cdef int _take_answer(self, answer) except -1:
-        self.answer = self.value = answer
+        self.answer = answer
         if self._read is None:
+            self.value = answer
             return 0
         try:
             self.value = self._read(answer.payload)
         except MessageError as error:
-            self.value = None
-            self.error = MessageError(
-                f"executed at log position {answer.log_position}, and answered by something else: {error.message}",
-                outcome=RequestOutcome.EXECUTED,
-            )
+            self.error = self._misread(error)
         return 0
+
+    cdef object _misread(self, error):
+        """The error of a request whose answer cannot be read: it has what the caller needs to read it in another way."""
+        failure = MessageError(
+            f"executed at log position {self.answer.log_position}, and answered by something else (error.pending.answer "
+            f"has it): {error.message}",
+            outcome=RequestOutcome.EXECUTED,
+        )
+        failure.log_position, failure.sequence = self.answer.log_position, self.answer.sequence
+        failure.pending = self
+        return failure
 
 
 cdef class RequestWindow:

@@ -169,7 +169,10 @@ def test_answers_may_come_in_any_order_and_confirm_what_is_whole() -> None:
 
 
 def test_an_answer_that_is_read_is_the_value_or_an_error() -> None:
+    early: list[object] = []
+
     def read(payload: bytes) -> int:
+        early.append((good.value, bad.value))
         if not payload.isdigit():
             raise MessageError(f"{payload.decode()} is no number")
         return int(payload)
@@ -182,10 +185,16 @@ def test_an_answer_that_is_read_is_the_value_or_an_error() -> None:
     client.answer(1, payload=b"40")
     client.answer(2, payload=b"yes")
     assert (good.value, good.result(), good.answer) == (40, 40, Answer(b"40", 1001, 1))
+    assert early == [(None, None), (40, None)], "nobody sees the answer itself as the value"
     assert (bad.is_done, bad.value, bad.answer, told) == (True, None, Answer(b"yes", 1002, 2), [bad.error])
-    with pytest.raises(MessageError, match=r"executed at log position 1002, .* else: yes is no number") as failed:
+    with pytest.raises(
+        MessageError, match=r"executed at log position 1002, .* else \(.*\): yes is no number"
+    ) as failed:
         bad.result()
-    assert failed.value.outcome is RequestOutcome.EXECUTED
+    error = failed.value
+    assert error.outcome is RequestOutcome.EXECUTED
+    assert (error.pending, error.pending.answer.payload) == (bad, b"yes"), "it is confirmed away in the cluster"
+    assert (error.log_position, error.sequence) == (1002, 2)
 
 
 def test_everything_unanswered_is_sent_again_in_order() -> None:

@@ -9,7 +9,16 @@ from typing import assert_type
 
 import pytest
 
-from ordo import Answer, AsyncClusterClient, ClientSettings, ClusterClient, PendingRequest, decode, encode
+from ordo import (
+    Answer,
+    AsyncClusterClient,
+    AsyncPendingRequest,
+    ClientSettings,
+    ClusterClient,
+    PendingRequest,
+    decode,
+    encode,
+)
 from ordo.deploy.launcher import LocalCluster
 from ordo.errors import MessageError, RejectedError, RequestOutcome
 from tests.cluster.integration.conftest import LendCluster
@@ -19,7 +28,7 @@ from tests.patience import patient
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 BANK = "tests.cluster.integration.typed_bank:Bank"
 SETTINGS = ClientSettings(message_timeout_s=patient(30))
-MISLED = r"executed at log position \d+, and answered by something else: message 1 of schema 1 is no Shortage"
+MISLED = r"executed at log position \d+, and answered by something else \(.*\): message 1 of schema 1 is no Shortage"
 
 
 def test_a_request_is_answered_by_the_message_that_it_names(lend_cluster: LendCluster) -> None:
@@ -49,7 +58,8 @@ def test_what_fails_has_one_error(lend_cluster: LendCluster) -> None:
             client.request(Unknown(3))
         with pytest.raises(MessageError, match=MISLED) as misled:
             client.request(Misled(3, 7))
-        assert misled.value.outcome is RequestOutcome.EXECUTED
+        assert misled.value.outcome is RequestOutcome.EXECUTED and misled.value.log_position > 0
+        assert decode(Balance, misled.value.pending.answer.payload) == Balance(3, 7)
         with pytest.raises(MessageError, match="not executed: Plain names no answer"):
             client.request(Plain(3))  # type: ignore[call-overload]
         with pytest.raises(MessageError, match=r"not executed: Deposit\.cents is -1"):
@@ -88,8 +98,11 @@ def test_the_same_for_asyncio(lend_cluster: LendCluster) -> None:
             assert assert_type(await client.request(Withdraw(5, 600)), Balance | Shortage) == Shortage(100)
             assert assert_type(await client.submit(Deposit(5, 1)), Balance) == Balance(5, 501)
             assert (await client.request(encode(Deposit(5, 1)))).payload == encode(Balance(5, 502))
-            with pytest.raises(MessageError, match=MISLED):
+            with pytest.raises(MessageError, match=MISLED) as misled:
                 await client.request(Misled(5, 1))
+            pending = misled.value.pending
+            assert isinstance(pending, AsyncPendingRequest) and pending.answer is not None
+            assert decode(Balance, pending.answer.payload) == Balance(5, 503)
             with pytest.raises(RejectedError, match="is unknown"):
                 await client.request(Unknown(5))
             with pytest.raises(MessageError, match="not executed: Plain names no answer"):
