@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from inspect import signature
 from types import NoneType
 from typing import ClassVar, TypeVar, get_type_hints
@@ -28,9 +28,9 @@ def handles(method: F) -> F:
         @ordo.handles
         def place(self, session: ordo.ClientSession | None, order: NewOrder) -> Accepted: ...
 
-    A union of classes has it called with messages of each of them. One that takes a Request[Ack] must be annotated to
-    return Ack: MessageError says so when the class is made. One with a third argument is given the header, which has
-    the message's position in the log and its number (`header.sequence`).
+    A union of classes has it called with messages of each of them. One that takes a
+    Request[Ack] must be annotated to return Ack: MessageError says so when the class is made. One with a third argument
+    is given the header, which has the message's position in the log and its number (`header.sequence`).
     """
     setattr(method, HANDLES, True)
     return method
@@ -48,8 +48,8 @@ class TypedService(ClusteredService):
 
     schema: ClassVar[Schema]
     """The messages that it takes, and those that its methods are annotated to answer."""
-    __ordo_handlers__: ClassVar[dict[type, tuple[Callable[..., object], bool]]] = {}
-    """By the class of the message: the method, and whether it takes the header."""
+    __ordo_handlers__: ClassVar[dict[type, tuple[Callable[..., object], bool, tuple[type, ...]]]] = {}
+    """By the class of the message: the method, whether it takes the header, and what must answer; empty: anything."""
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
@@ -64,11 +64,12 @@ class TypedService(ClusteredService):
             takes_header = len(signature(method).parameters) == PARAMETERS[-1]
             answers += filter(is_message, given)
             for one in taken:
-                answers += _answers_of(f"{cls.__name__}.{name}", one, given)
+                named = _answers_of(f"{cls.__name__}.{name}", one, given)
+                answers += named
                 if one in own:
                     raise MessageError(f"{cls.__name__}.{own[one]} and {name} both take {one.__name__}")
                 own[one] = name
-                handlers[one] = method, takes_header
+                handlers[one] = method, takes_header, named
         cls.__ordo_handlers__ = handlers
         if own:
             before = cls.schema.messages if inherited else ()
@@ -85,8 +86,10 @@ class TypedService(ClusteredService):
         found = self.__ordo_handlers__.get(type(message))
         if found is None:
             raise Reject(f"{type(self).__name__} does not take {type(message).__name__}, which is an answer")
-        handler, takes_header = found
+        handler, takes_header, answers = found
         answer = handler(self, session, message, header) if takes_header else handler(self, session, message)
+        if answers and type(answer) not in answers:
+            raise MessageError(_describe_wrong_answer(type(self), handler, message, answer, answers))
         return answer if answer is None or isinstance(answer, bytes) else encode(answer)
 
     def untyped_message(
@@ -123,7 +126,19 @@ def _answers_of(method: str, taken: object, given: list[type]) -> tuple[type, ..
         return ()
     if given and set(given) <= set(taken.__ordo_answers__):
         return taken.__ordo_answers__
-    allowed = " | ".join(one.__name__ for one in taken.__ordo_answers__)
-    found = " | ".join("None" if one is NoneType else getattr(one, "__name__", str(one)) for one in given)
-    returns = f"returns {found}" if found else "says not what it returns"
+    returns = f"returns {_names_of(given)}" if given else "does not say what it returns"
+    allowed = _names_of(taken.__ordo_answers__)
     raise MessageError(f"{method} {returns}, but {taken.__name__} is answered by {allowed}: annotate it with that")
+
+
+def _describe_wrong_answer(
+    owner: type, handler: Callable[..., object], message: object, answer: object, allowed: tuple[type, ...]
+) -> str:
+    method, taken = f"{owner.__name__}.{handler.__name__}", type(message).__name__
+    return (
+        f"{method} returned {_names_of([type(answer)])}, but {taken} is answered by {_names_of(allowed)}: return that"
+    )
+
+
+def _names_of(types: Iterable[object]) -> str:
+    return " | ".join("None" if one is NoneType else getattr(one, "__name__", str(one)) for one in types)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import pytest
 
-from ordo import ClientSession, Request, TypedService, decode, encode, handles, message
+from ordo import ClientSession, Request, SnapshotWriter, TypedService, decode, encode, handles, message
 from ordo.errors import MessageError, PayloadError, RequestOutcome
 from ordo.messages import UInt32
 from ordo.service_api.messages.request import to_request
-from ordo.testing import Message, OpenSession, ServiceHarness
+from ordo.testing import Input, Message, OpenSession, ServiceHarness, check_service
 
 T = TypeVar("T")
 
@@ -136,6 +136,37 @@ def test_a_service_answers_what_the_request_names() -> None:
     assert Desk.schema.messages == (Order, Offer, Ack, Refusal)
 
 
+@pytest.mark.parametrize(
+    ("order", "answer", "text"),
+    [
+        (Order(7), None, r"Unsure\.place returned None, but Order is answered by Ack: return that"),
+        (Order(7), Refusal("no"), "returned Refusal, but Order is answered by Ack"),
+        (Order(7), encode(Ack(7)), "returned bytes, but Order is answered by Ack"),
+        (Offer(7), None, r"Unsure\.offer returned None, but Offer is answered by Ack \| Refusal"),
+        (Offer(7), Plain(7), r"returned Plain, but Offer is answered by Ack \| Refusal"),
+    ],
+)
+def test_an_answer_of_another_class_is_a_mistake_of_the_service(order: object, answer: object, text: str) -> None:
+    """Its annotation has promised another one, so no checker and no test would see it before clients do."""
+
+    class Unsure(TypedService):
+        @handles
+        def place(self, session: ClientSession | None, order: Order) -> Ack:
+            return cast(Ack, answer)
+
+        @handles
+        def offer(self, session: ClientSession | None, offer: Offer) -> Ack | Refusal:
+            return cast(Ack, answer)
+
+        def on_take_snapshot(self, writer: SnapshotWriter) -> None: ...
+
+    inputs: list[Input] = [OpenSession(1, 1), Message(1, 2, encode(order))]
+    with pytest.raises(MessageError, match=text):
+        ServiceHarness(Unsure).execute(*inputs)
+    with pytest.raises(MessageError, match=text):
+        check_service(Unsure, inputs)
+
+
 def test_a_service_that_answers_something_else_is_refused_when_it_is_made() -> None:
     with pytest.raises(MessageError, match=r"Other\.place returns Plain, but Order is answered by Ack: annotate"):
 
@@ -167,7 +198,7 @@ def test_a_service_that_answers_something_else_is_refused_when_it_is_made() -> N
             def place(self, session: ClientSession | None, order: Order) -> bytes:
                 raise NotImplementedError
 
-    with pytest.raises(MessageError, match=r"Bare\.place says not what it returns, but Order"):
+    with pytest.raises(MessageError, match=r"Bare\.place does not say what it returns, but Order"):
 
         class Bare(TypedService):
             @handles
