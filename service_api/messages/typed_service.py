@@ -28,7 +28,7 @@ def handles(method: F) -> F:
         @ordo.handles
         def place(self, session: ordo.ClientSession | None, order: NewOrder) -> Accepted: ...
 
-    A union of classes has it called with messages of each of them. One that takes a
+    A union of classes has it called with messages of each of them. An override must be marked, too. One that takes a
     Request[Ack] must be annotated to return Ack: MessageError says so when the class is made. One with a third argument
     is given the header, which has the message's position in the log and its number (`header.sequence`).
     """
@@ -59,6 +59,7 @@ class TypedService(ClusteredService):
         answers: list[type] = []
         for name, method in vars(cls).items():
             if not getattr(method, HANDLES, False):
+                _check_hides_no_handler(cls, name)
                 continue
             taken, given = _types_of(cls, name, method)
             takes_header = len(signature(method).parameters) == PARAMETERS[-1]
@@ -97,6 +98,15 @@ class TypedService(ClusteredService):
     ) -> bytes | None:
         """Execute bytes that are no message that the service knows. Unless overridden, they are refused."""
         raise Reject(error.message) from error
+
+
+def _check_hides_no_handler(owner: type, name: str) -> None:
+    """Raise MessageError for an override that messages would pass by, while calls within the service take it."""
+    if getattr(getattr(super(owner, owner), name, None), HANDLES, False):
+        raise MessageError(
+            f"{owner.__name__}.{name} is not marked, and overrides a method that takes messages: mark it with "
+            "@ordo.handles, too, or give it another name"
+        )
 
 
 def _types_of(owner: type, name: str, method: Callable[..., object]) -> tuple[list[type], list[type]]:

@@ -180,6 +180,24 @@ def test_mistakes_in_the_class() -> None:
             def one(self, session: ClientSession | None, deposit: int) -> None: ...
 
 
+def test_an_override_takes_the_messages_only_if_it_is_marked() -> None:
+    """One that is not would be called by the service's own calls alone, and messages would go to what it overrides."""
+
+    class Dearer(Bank):
+        @handles
+        def on_deposit(self, session: ClientSession | None, deposit: Deposit) -> Balance:
+            return self._set(deposit.account, deposit.amount - 1)
+
+    assert answers(Dearer, encode(Deposit(7, 100))) == [("egress", encode(Balance(7, 99)))]
+    with pytest.raises(
+        MessageError, match=r"Later\.on_deposit is not marked, and overrides .* mark it with @ordo\.handles"
+    ):
+
+        class Later(Dearer):
+            def on_deposit(self, session: ClientSession | None, deposit: Deposit) -> Balance:
+                raise NotImplementedError
+
+
 def test_a_method_may_take_the_header_too() -> None:
     inputs: list[Input] = [
         OpenSession(1, 1),
