@@ -109,6 +109,11 @@ class Cancel(Request[Ack | Refusal]):
     order: UInt32
 
 
+@message(id=5)
+class Amend(Request[Refusal]):
+    order: UInt32
+
+
 class Desk(TypedService):
     @handles
     def place(self, session: ClientSession | None, order: NewOrder) -> Ack:
@@ -134,6 +139,8 @@ def typed(client: ClusterClient) -> None:
     assert_type(client.request_many([b"1"]), list[Answer])
     for answer in client.request_stream([NewOrder(1)]):
         assert_type(answer, Ack)
+    mixed: list[Request[Ack | Refusal]] = [NewOrder(1), Amend(1)]
+    assert_type(client.request_many(mixed), list[Ack | Refusal])
     client.submit(NewOrder(1), on_done=lambda pending: print(pending.result().order))
 
 
@@ -148,6 +155,16 @@ async def atyped(client: AsyncClusterClient) -> None:
 
 def kept(pending: PendingRequest) -> Answer:
     return pending.result()
+"""
+MIXED = """
+from typing import assert_type
+
+from ordo import ClusterClient
+from good import Amend, NewOrder
+
+
+def mixed(client: ClusterClient) -> None:
+    assert_type(client.request_many([NewOrder(1), Amend(1)]), list[object])
 """
 BAD = """
 from ordo import ArchiveClient, ClusterClient, LogEntry
@@ -172,6 +189,7 @@ WRONG_LINES = [3, 8, 9, 10, 11, 12, 13, 14, 15, 16]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "good.py").write_text(GOOD)
+    (tmp_path / "mixed.py").write_text(MIXED)
     (tmp_path / "bad.py").write_text(BAD)
     return tmp_path
 
@@ -205,7 +223,7 @@ def pyright(python: Path) -> list[str]:
 @pytest.mark.timeout(FETCH_TIMEOUT_S + 2 * CHECK_TIMEOUT_S)
 def test_mypy_knows_every_name_and_refuses_wrong_ones(folder: Path) -> None:
     mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(ROOT / ".mypy_cache" / "users")]
-    done = check([*mypy, "good.py"], folder)
+    done = check([*mypy, "good.py", "mixed.py"], folder)
     assert done.returncode == 0, done.stdout + done.stderr
     done = check([*mypy, "--no-pretty", "bad.py"], folder)
     found = sorted({int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error: " in line})

@@ -20,9 +20,21 @@ from ordo import (
     encode,
 )
 from ordo.deploy.launcher import LocalCluster
-from ordo.errors import MessageError, RejectedError, RequestOutcome
+from ordo.errors import MessageError, RejectedError, RequestIdError, RequestOutcome
+from ordo.messages import Schema
+from ordo.service_api.messages.evolution import breaks
 from tests.cluster.integration.conftest import LendCluster
-from tests.cluster.integration.typed_bank import Balance, Deposit, Misled, Plain, Shortage, Unknown, Withdraw
+from tests.cluster.integration.typed_bank import (
+    Balance,
+    Deposit,
+    EarlierWithdraw,
+    LaterDeposit,
+    Misled,
+    Plain,
+    Shortage,
+    Unknown,
+    Withdraw,
+)
 from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -48,6 +60,27 @@ def test_one_with_an_id_is_executed_once(lend_cluster: LendCluster) -> None:
     for _ in range(2):
         with ClusterClient(cluster.ingress_endpoints, settings=SETTINGS) as client:
             assert client.request(Deposit(2, 500), id=b"salary of account 2") == Balance(2, 500)
+
+
+def test_one_with_an_id_is_repeated_over_an_upgrade_by_its_bytes(lend_cluster: LendCluster) -> None:
+    with ClusterClient(lend_cluster(BANK).ingress_endpoints, settings=SETTINGS) as client:
+        kept = encode(Deposit(7, 500))
+        first = client.submit(Deposit(7, 500), id=b"salary of account 7")
+        assert first.result() == Balance(7, 500)
+        with pytest.raises(RequestIdError, match="not executed") as conflict:
+            client.request(LaterDeposit(7, 500), id=b"salary of account 7")
+        assert first.answer is not None and conflict.value.log_position == first.answer.log_position
+        assert client.request(kept, id=b"salary of account 7").payload == first.answer.payload
+        assert client.request(LaterDeposit(7, 1)) == Balance(7, 501)
+
+
+def test_a_client_of_before_an_answer_was_added_learns_that_its_request_was_executed(lend_cluster: LendCluster) -> None:
+    old, new = Schema("old", EarlierWithdraw, Balance), Schema("new", Withdraw, Balance, Shortage)
+    assert breaks(old, new) == [], "what answers a request is no part of a schema"
+    with ClusterClient(lend_cluster(BANK).ingress_endpoints, settings=SETTINGS) as client:
+        with pytest.raises(MessageError, match=r"something else \(.*\): message 2 of schema 1 is no Balance") as failed:
+            client.request(EarlierWithdraw(8, 1))
+        assert failed.value.outcome is RequestOutcome.EXECUTED
 
 
 def test_what_fails_has_one_error(lend_cluster: LendCluster) -> None:

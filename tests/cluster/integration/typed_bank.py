@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ordo import ClientSession, Reject, Request, SnapshotWriter, TypedService, handles, message
-from ordo.messages import UInt32, UInt64
+from ordo.messages import UInt32, UInt64, field
 
 
 @message(id=1)
@@ -32,6 +32,23 @@ class Withdraw(Request[Balance | Shortage]):
 @message(id=3)
 class Misled(Request[Shortage]):
     """A Deposit of a program that is mistaken about its answer."""
+
+    account: UInt32
+    cents: UInt64
+
+
+@message(id=3, version=1)
+class LaterDeposit(Request[Balance]):
+    """A Deposit of a program that was upgraded."""
+
+    account: UInt32
+    cents: UInt64
+    currency: UInt32 | None = field(since=1, default=None)
+
+
+@message(id=4)
+class EarlierWithdraw(Request[Balance]):
+    """A Withdraw of a program from before there were Shortages."""
 
     account: UInt32
     cents: UInt64
