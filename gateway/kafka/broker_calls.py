@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_order, is_final
@@ -60,28 +60,36 @@ class BrokerCalls:
 
     async def metadata(self, caller: Caller, request: Any, version: int) -> Values:
         """Return the doors as brokers, and which of them leads the one partition of each topic. Raises OrdoError."""
-        brokers = await self._lease.brokers(caller)
+        await self._lease.await_place()
         await self._topics.refresh(caller.session)
         is_all = request.topics is None or (version == 0 and not request.topics)
         names = self._topics.names if is_all else [one.name for one in request.topics[:TOPICS_ASKED_MAX]]
         may_create = self._settings.creates_topics and getattr(request, "allow_auto_topic_creation", True)
-        topics = []
+        errors = await self._errors_of(caller, names, may_create)
+        doors = self._lease.doors(caller)  # from here on nothing is awaited, and no door comes or goes
+        return {
+            "brokers": doors.brokers,
+            "cluster_id": "ordo",
+            "controller_id": doors.node_id,
+            "topics": [
+                {"error_code": error, "name": name, "partitions": [] if error else [_partition(doors.leader_of(name))]}
+                for name, error in zip(names, errors, strict=True)
+            ],
+        }
+
+    async def _errors_of(self, caller: Caller, names: Sequence[str], may_create: bool) -> list[int]:
+        """Return the error of each topic. One that is not there yet is created, if it may be."""
+        errors: list[int] = []
         for name in names:
-            error = KafkaError.NONE if name in self._topics else KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+            error: int = KafkaError.NONE if name in self._topics else KafkaError.UNKNOWN_TOPIC_OR_PARTITION
             if error and may_create:
                 try:
-                    created = await self._topics.create(caller.session, name)
+                    error = await self._topics.create(caller.session, name)
                 except OrdoError as trouble:  # the client may have no right to; others of the topics may be there
-                    created = KafkaError.INVALID_REQUEST if is_final(trouble) else KafkaError.LEADER_NOT_AVAILABLE
+                    error = KafkaError.INVALID_REQUEST if is_final(trouble) else KafkaError.LEADER_NOT_AVAILABLE
                     may_create = False
-                error = KafkaError(created if created != KafkaError.TOPIC_ALREADY_EXISTS else 0)
-            topics.append({"error_code": error, "name": name, "partitions": [] if error else [self._partition(name)]})
-        return {
-            "brokers": brokers,
-            "cluster_id": "ordo",
-            "controller_id": self._lease.node_id,
-            "topics": topics,
-        }
+            errors.append(KafkaError(error if error != KafkaError.TOPIC_ALREADY_EXISTS else 0))
+        return errors
 
     async def create_topics(self, caller: Caller, request: Any) -> Values:
         """Create topics with one partition."""
@@ -111,16 +119,6 @@ class BrokerCalls:
                 }
             )
         return {"topics": results}
-
-    def _partition(self, topic: str) -> Values:
-        node_id = self._lease.leader_of(topic)
-        return {
-            "error_code": KafkaError.NONE,
-            "partition_index": PARTITION,
-            "leader_id": node_id,
-            "replica_nodes": [node_id],
-            "isr_nodes": [node_id],
-        }
 
     async def find_coordinator(self, caller: Caller, request: Any, version: int) -> Values:
         """Return the door that coordinates each group; there is none of transactions."""
@@ -177,3 +175,13 @@ class BrokerCalls:
                 }
             )
         return {"results": results}
+
+
+def _partition(leader: int) -> Values:
+    return {
+        "error_code": KafkaError.NONE,
+        "partition_index": PARTITION,
+        "leader_id": leader,
+        "replica_nodes": [leader],
+        "isr_nodes": [leader],
+    }

@@ -8,15 +8,16 @@ still for longer finds so before it answers anything for a group, and what it ma
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from typing import NamedTuple
 from uuid import uuid4
-from zlib import crc32
 
 from ordo.gateway.kafka.caller import Caller, error_of_group, is_final
 from ordo.gateway.kafka.door_sessions import DoorSessions
 from ordo.gateway.kafka.groups.groups import Groups
+from ordo.gateway.kafka.service.coordinators import DOORS_MAX
 from ordo.gateway.kafka.service.orders import (
     NOT_A_QUERY,
     OTHER_SERVICE,
@@ -42,9 +43,13 @@ UNUSED_S = 120.0
 RELEASES_MAX = 40
 """So many groups are let go at a time: with the longest names they fill most of what a request may have."""
 LEAVE_S = 2.0
+LOOK_S = 2.0
+"""So long a door without a lease asks where the others are, before it tries again to get one."""
 OLD_SERVICE = "the cluster's service knows no doors: update its members first; until then there are no groups here"
 NO_NODE = -1
 FIRST_NODE = 0
+UNREGISTERED_NODE = DOORS_MAX
+"""What a door calls itself that the cluster does not know, where another one has the id that it would have."""
 
 
 class Neighbour(NamedTuple):
@@ -65,6 +70,20 @@ class Coordinator(NamedTuple):
     epoch: int = 0
     """What this door shows with whatever it does for the group; 0 if another one coordinates it."""
     node_id: int = NO_NODE
+
+
+class Doors(NamedTuple):
+    """What one response says of the doors: it is taken at one moment, so that every leader is one of the brokers."""
+
+    node_id: int
+    """That of the door that is asked."""
+    brokers: Sequence[Mapping[str, object]]
+    leaders: Collection[int]
+    """The node ids of those that lead topics."""
+
+    def leader_of(self, topic: str) -> int:
+        """Return the node id of the door that leads a topic: the same at every door while none comes or goes."""
+        return max(self.leaders, key=lambda node_id: (_weight_of(node_id, topic), node_id))
 
 
 class DoorLease:
@@ -88,7 +107,7 @@ class DoorLease:
         self._neighbours: Sequence[Neighbour] = ()
         self._changed = asyncio.Event()
         self._woken = asyncio.Event()
-        self.node_id = FIRST_NODE
+        self._node_id = FIRST_NODE
         self.refusal = ""
         """Why the door gets no lease."""
 
@@ -98,6 +117,13 @@ class DoorLease:
     def is_held(self) -> bool:
         """Return whether no other door can have a group of this one."""
         return self._lease != 0 and self._loop.time() < self._held_until_s
+
+    @property
+    def node_id(self) -> int:
+        """Return the node id that the cluster gave this door; while it has none, one that no other door has."""
+        own = self._network, self._address
+        is_taken = any(one.node_id == self._node_id and (one.network, one.address) != own for one in self._neighbours)
+        return UNREGISTERED_NODE if is_taken else self._node_id
 
     def epoch_of(self, group: str) -> int:
         """Return the epoch of a group that this door coordinates for sure; 0 for others."""
@@ -153,22 +179,22 @@ class DoorLease:
                 return False
         return self.is_held
 
-    async def brokers(self, caller: Caller) -> list[Mapping[str, object]]:
-        """Return the doors that are live, this one under the address by which the caller came. Raises OrdoError."""
+    async def await_place(self) -> None:
+        """Wait until the cluster has given this door a lease, or has said why it does not. Raises OrdoError."""
         if not self._had_lease and not await self._await_held() and not self.refusal:
             raise ClusterTimeoutError("the cluster has not given this door a lease yet")
-        others = [
-            _broker(one.node_id, one.address)
-            for one in self._neighbours
-            if one.is_live and one.network == self._network and one.node_id != self.node_id
-        ]
-        host, port = caller.door
-        return [{"node_id": self.node_id, "host": host, "port": port}, *others]
 
-    def leader_of(self, topic: str) -> int:
-        """Return the node id of the door that leads a topic: the same at every door while none comes or goes."""
-        nodes = {one.node_id for one in self._neighbours if one.is_live and one.network == self._network}
-        return max(nodes | {self.node_id}, key=lambda node_id: (crc32(f"{node_id} {topic}".encode()), node_id))
+    def doors(self, caller: Caller) -> Doors:
+        """Return the doors that are live, and this one, under the address by which the caller came.
+
+        The live ones lead the topics: a door without a lease does not, unless it knows of no other.
+        """
+        node_id = self.node_id
+        live = [one for one in self._neighbours if one.is_live and one.network == self._network]
+        others = [_broker(one.node_id, one.address) for one in live if one.node_id != node_id]
+        host, port = caller.door
+        own = {"node_id": node_id, "host": host, "port": port}
+        return Doors(node_id, [own, *others], {one.node_id for one in live} or {node_id})
 
     async def find(self, caller: Caller, group: str) -> Mapping[str, object]:
         """Return a group's coordinator as FindCoordinator does: error, node, host and port."""
@@ -205,6 +231,7 @@ class DoorLease:
             try:
                 await self._renew(begin_s)
             except (OrdoError, OSError) as error:
+                await self._look_without_lease()
                 self._refuse(_reason_of(error), str(error))
             every_s = self._settings.lease_s / RENEWALS if self.is_held else RETRY_S
             self._woken.clear()
@@ -235,6 +262,7 @@ class DoorLease:
                 lease_ms=round(self._settings.lease_s * 1_000),
             )
             if answer.error:
+                await self._look_without_lease()
                 self._refuse("the cluster remembers as many doors as it can, and all of them are live")
                 return
             self._lease = answer.number
@@ -245,7 +273,7 @@ class DoorLease:
     def _hold(self, begin_s: float, node_id: int) -> None:
         if not self._had_lease or self.refusal:
             get_logger().info("kafka.registered", address=self._address, node_id=node_id)
-        self._had_lease, self.refusal, self.node_id = True, "", node_id
+        self._had_lease, self.refusal, self._node_id = True, "", node_id
         self._held_until_s = begin_s + self._settings.lease_s * HELD_PART
         self._changed.set()
         self._changed = asyncio.Event()
@@ -293,6 +321,13 @@ class DoorLease:
         name = self._network, self._address
         return next((one for one in self._neighbours if (one.network, one.address) == name), None)
 
+    async def _look_without_lease(self) -> None:
+        """Learn of doors that come and go, so that clients of this door go over to them as clients of others do."""
+        if not self.is_held:
+            with suppress(OrdoError, OSError, TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._look()
+
     async def end(self) -> None:
         """Give the lease up, so that other doors have its groups at once. Idempotent."""
         lease, self._lease = self._lease, 0
@@ -308,6 +343,14 @@ def _reason_of(error: OrdoError | OSError) -> str:
         return ""
     is_old = any(one in error.message for one in (UNKNOWN_KIND, NOT_A_QUERY))
     return OLD_SERVICE if is_old else error.message
+
+
+def _weight_of(node_id: int, topic: str) -> bytes:
+    """Return a hash that is as good as random: the door with the greatest leads the topic, so all have equal shares.
+
+    A CRC would not do: it is linear, so the node ids alone decide most comparisons.
+    """
+    return blake2b(f"{node_id} {topic}".encode(), digest_size=8).digest()
 
 
 def _broker(node_id: int, address: str) -> Mapping[str, object]:

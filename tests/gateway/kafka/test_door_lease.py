@@ -12,7 +12,8 @@ pytest.importorskip("kio", reason="needs the extra kafka")
 from ordo import Topics
 from ordo.gateway.kafka.door_lease import OLD_SERVICE, RELEASES_MAX, UNUSED_S
 from ordo.gateway.kafka.server import RequestCalls
-from ordo.gateway.kafka.service.orders import OrderKind
+from ordo.gateway.kafka.service.coordinators import DOORS_MAX
+from ordo.gateway.kafka.service.orders import OrderKind, encode_order
 from ordo.gateway.kafka.service.topics import GROUP_LENGTH_MAX, NAME
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_table import TopicTable
@@ -26,7 +27,18 @@ from ordo.runtime.errors import (
 )
 from tests.gateway.kafka.memory import SETTINGS, MemoryDoor, MemorySession, pass_time, run
 from tests.gateway.kafka.test_connection import METADATA
-from tests.gateway.kafka.test_doors import AWAY, NOT, Pair, ask, codes_of, commit, find, with_pair
+from tests.gateway.kafka.test_doors import (
+    AWAY,
+    METADATA_OF_MANY,
+    NOT,
+    Pair,
+    ask,
+    codes_of,
+    commit,
+    find,
+    leaders_in,
+    with_pair,
+)
 
 REQUEST_BYTES_MAX = 128 << 10
 
@@ -112,6 +124,49 @@ def test_a_door_that_gets_no_lease_says_why(trouble: OrdoError, monkeypatch: pyt
             return door.calls.lease.refusal
 
     assert run(work()) == trouble.message
+
+
+def test_a_door_whose_orders_are_refused_names_the_leaders_that_the_others_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work(pair: Pair) -> Any:
+        third = MemoryDoor(address="third:9092")
+        third.session.harness = pair.first.session.harness
+        async with third.at_work():
+            await pass_time(SETTINGS.lease_s)
+            before = [await ask(one, METADATA_OF_MANY) for one in (pair.second, third)]
+
+            async def refuse(*_: object, **__: object) -> Any:
+                raise RejectedError("no right to")
+
+            monkeypatch.setattr(third.session, "order", refuse)
+            await pair.stop_first()
+            await pass_time(3 * SETTINGS.lease_s)
+            assert third.calls.lease.refusal == "no right to"
+            return before, [await ask(one, METADATA_OF_MANY) for one in (pair.second, third)]
+
+    before, after = with_pair(work)
+    assert leaders_in(before[0]) == leaders_in(before[1]) and set(leaders_in(before[0]).values()) == {0, 1, 2}
+    assert leaders_in(after[0]) == leaders_in(after[1]) and set(leaders_in(after[0]).values()) == {1}
+
+
+def test_a_door_for_which_there_is_no_place_leads_nothing_and_takes_no_name_of_another_one() -> None:
+    async def work(pair: Pair) -> Any:
+        for index in range(DOORS_MAX - 2):
+            door = {"address": f"10.0.0.{index}:9092", "process": "p", "network": "elsewhere", "lease_ms": 60_000}
+            await pair.first.session.order(encode_order(OrderKind.REGISTER, **door))
+        third = MemoryDoor(beside=pair.first, address="third:9092")
+        async with third.at_work():
+            await pass_time(SETTINGS.lease_s)
+            found = [await ask(one, METADATA_OF_MANY) for one in (third, pair.first)]
+            assert "as many doors as it can" in third.calls.lease.refusal
+            return found
+
+    at_third, at_first = with_pair(work)
+    assert leaders_in(at_third) == leaders_in(at_first) and set(leaders_in(at_first).values()) == {0, 1}
+    hosts = {one.node_id: one.host for one in at_third.brokers}
+    assert hosts == {0: "first", 1: "second", at_third.controller_id: "127.0.0.1"}
+    assert at_third.controller_id == DOORS_MAX, "which the cluster gives to none"
 
 
 class Mute(MemorySession):

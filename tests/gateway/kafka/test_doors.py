@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
@@ -16,7 +17,7 @@ from kio.schema.leave_group.v3.request import MemberIdentity
 from kio.schema.metadata.v8.request import MetadataRequestTopic
 from kio.schema.offset_commit.v7.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
-from ordo.gateway.kafka.door_lease import DoorLease
+from ordo.gateway.kafka.door_lease import DoorLease, Doors
 from ordo.gateway.kafka.service.orders import KafkaError, OrderKind, encode_order
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.wire.messages import Api
@@ -164,6 +165,37 @@ def test_all_doors_name_the_same_leader_of_a_topic_and_share_the_topics() -> Non
     for node_id, one in enumerate((at_first, at_second)):
         assert {broker.node_id for broker in one.brokers} == {0, 1}
         assert one.controller_id == node_id
+
+
+@pytest.mark.parametrize("count", [3, 5])
+def test_doors_have_equal_shares_of_the_topics(count: int) -> None:
+    doors = Doors(0, (), range(count))
+    topics = 1_000
+    shares = Counter(doors.leader_of(f"topic-{index}") for index in range(topics))
+    assert sorted(shares) == list(range(count))
+    assert all(abs(one * count / topics - 1) < 0.15 for one in shares.values()), shares
+
+
+def test_a_door_that_comes_while_a_request_waits_leads_nothing_in_a_response_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work(pair: Pair) -> list[Any]:
+        third = MemoryDoor(beside=pair.first, address="third:9092")
+        query = pair.second.session.query
+
+        async def query_late(kind: OrderKind, **fields: object) -> Any:
+            if kind is OrderKind.TOPICS:
+                monkeypatch.setattr(pair.second.session, "query", query)
+                await pass_time(SETTINGS.lease_s)
+            return await query(kind, **fields)
+
+        async with third.at_work():
+            asked = asyncio.create_task(ask(pair.second, METADATA_OF_MANY))
+            monkeypatch.setattr(pair.second.session, "query", query_late)
+            return [await asked, await ask(pair.first, METADATA_OF_MANY)]
+
+    during, after = with_pair(work)
+    assert leaders_in(during) == leaders_in(after) and 2 in leaders_in(after).values()
 
 
 def test_a_door_that_is_gone_is_named_no_longer_and_the_others_lead_what_they_led() -> None:
