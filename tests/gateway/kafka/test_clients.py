@@ -6,6 +6,7 @@ import asyncio
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -153,6 +154,21 @@ def test_a_group_shares_topics_out_and_goes_on_from_what_it_committed(start_door
     await_that(lambda: poll() == [2] and bool(found), "the other member to have both, and to go on")
     assert found == [(topic, 11)]
     members.pop().close()
+
+
+def test_the_strategy_that_clients_offer_first_gives_all_topics_to_one_member() -> None:
+    default = kafka.KafkaConsumer.DEFAULT_CONFIG["partition_assignment_strategy"][0]
+    assert default.name == "range"
+    topics = [f"topic-{index}" for index in range(6)]
+    members = [
+        SimpleNamespace(member_id=one, group_instance_id=None, metadata=default.metadata(topics)) for one in "ab"
+    ]
+    cluster = SimpleNamespace(partitions_for_topic=lambda _: {0}, topics=lambda: set(topics))
+    for strategy, shares in (("range", [6, 0]), ("roundrobin", [3, 3])):
+        found = {one.name: one for one in kafka.KafkaConsumer.DEFAULT_CONFIG["partition_assignment_strategy"]}[strategy]
+        assigned = found.assign(cluster, members)
+        counts = [sum(len(places) for _, places in assigned[name].assigned_partitions) for name in "ab"]
+        assert counts == shares, strategy
 
 
 def test_a_door_and_the_leader_are_killed_and_nothing_is_lost_or_doubled(
