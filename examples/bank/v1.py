@@ -54,6 +54,8 @@ class Bank(TypedService):
     @handles
     def deposit(self, session: ClientSession | None, order: Deposit) -> Balance:
         """Puts money into an account, which need not exist yet."""
+        if order.cents == 0:
+            raise Reject("an amount must be at least one cent")
         balance = self.balances.get(order.name, 0) + order.cents
         if balance > BALANCE_MAX:
             raise Reject(f"{order.name} would have more than {BALANCE_MAX} cents")

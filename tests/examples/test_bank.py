@@ -11,9 +11,9 @@ import pytest
 
 from examples.bank import teller, v1, v2
 from examples.bank.v1 import BALANCE_MAX, Balance, Deposit, Transfer
-from ordo import ClusterClient, decode, encode
+from ordo import Answer, ClusterClient, PendingRequest, decode, encode
 from ordo.deploy.launcher import ROOT, LocalCluster
-from ordo.errors import RejectedError
+from ordo.errors import ClusterTimeoutError, RejectedError
 from ordo.service_api.testing.environments import check_environments
 from ordo.service_api.testing.harness import Input, Message, OpenSession, ServiceHarness, check_service
 from tests.cluster.integration.command import order
@@ -24,7 +24,9 @@ VERSIONS = {"1": "examples.bank.v1:Bank", "2": "examples.bank.v2:Bank"}
 BAD_ORDERS = (
     Transfer("ann", "bob", 100_000),
     Transfer("eve", "ann", 1),
+    Transfer("ann", "bob", 0),
     Deposit("ann", BALANCE_MAX),
+    Deposit("ann", 0),
     Balance(5),
     b"deposit ann 5",
     b"",
@@ -77,6 +79,50 @@ def test_it_is_the_same_in_every_process(name: str) -> None:
     check_environments(name, orders(*(Deposit(f"account{number}", 7) for number in range(40)), *BAD_ORDERS))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "transfer ann bob -5",
+        "deposit ann 0",
+        "deposit ann 1_000",
+        "deposit ann +5",
+        "deposit ann \u0665",
+        "deposit ann " + "9" * 16,
+        "deposit ann x",
+        "deposit ann",
+        "withdraw ann 5",
+    ],
+)
+def test_the_teller_refuses_what_is_no_order_in_one_line(words: str) -> None:
+    with pytest.raises(SystemExit, match=r"^(an order is deposit|'\S+' is no amount: allowed are) .*$"):
+        teller.order_of(words.split(" "))
+
+
+def test_the_teller_takes_an_amount_without_spaces() -> None:
+    assert teller.order_of(["deposit", "ann", "5"]) == Deposit("ann", 5)
+    with pytest.raises(SystemExit, match=r"^' 5 ' is no amount"):
+        teller.order_of(["deposit", "ann", " 5 "])
+
+
+def answered(payload: bytes) -> PendingRequest:
+    """A request of a journal that has its answer."""
+    pending: PendingRequest = PendingRequest(b"", None, lambda *_: None)
+    pending.finish(Answer(payload, 1001, 1))
+    return pending
+
+
+def test_an_answer_that_cannot_be_read_ends_no_other_order() -> None:
+    def late() -> Balance:
+        raise ClusterTimeoutError("not answered in time")
+
+    read = [lambda one=one: teller.balance_of(answered(one)) for one in (encode(Balance(12)), b"12")]
+    assert [teller.outcome_of(one) for one in (read[0], read[1], late)] == [
+        "12",
+        "executed at log position 1001, and answered by something else: 2 bytes are no message: its header alone has 8",
+        "not answered yet: it is in the journal, and the next start sends it again",
+    ]
+
+
 def upgrade(cluster: LocalCluster) -> None:
     done = order(cluster, "upgrade", "2")
     assert done.returncode == 0, done.stderr
@@ -95,7 +141,7 @@ def test_a_cluster_goes_over_between_two_transfers_and_again_after_a_restart(tmp
     with ready_cluster("", root=tmp_path / "cluster", tables=tables, heartbeat=STEADY) as cluster:
         endpoints = list(cluster.ingress_endpoints.values())
         journal = str(tmp_path / "till.journal")
-        assert teller.run(endpoints, journal, Deposit("ann", 1000)) == ["1000"]
+        assert list(teller.run(endpoints, journal, Deposit("ann", 1000))) == ["1000"]
         with ClusterClient(cluster.ingress_endpoints) as client:
             assert client.request(Transfer("ann", "bob", 300), timeout_s=patient(40)) == Balance(700)
             upgrade(cluster)
@@ -108,7 +154,7 @@ def test_a_cluster_goes_over_between_two_transfers_and_again_after_a_restart(tmp
                 cluster.await_leader(60)
             assert client.request(Deposit("ann", 3), timeout_s=patient(60)) == Balance(400)
             assert [held(client, one) for one in cluster.member_ids] == [[400, 600, 3]] * 3
-        assert teller.run(endpoints, journal, Transfer("bob", "eve", 600)) == [
+        assert list(teller.run(endpoints, journal, Transfer("bob", "eve", 600))) == [
             "refused: bob has 600 cents, and 606 are needed"
         ]
 
@@ -123,10 +169,12 @@ def test_an_order_of_a_teller_that_was_killed_is_executed_once(tmp_path: Path) -
         program = (
             "import os, sys; from examples.bank.v1 import Deposit; from ordo import ClientSettings, ClusterClient\n"
             "client = ClusterClient(sys.argv[1].split(','), settings=ClientSettings(journal=sys.argv[2]))\n"
-            "client.submit(Deposit('ann', 5)).result(30); client.submit(Deposit('ann', 7)); os._exit(9)"
+            "client.submit(Deposit('ann', 5)).result(30)\n"
+            "client.submit(Deposit('ann', 0)); client.submit(Deposit('ann', 7)); os._exit(9)"
         )
         command = [sys.executable, "-c", program, ",".join(endpoints), str(journal)]
         killed = subprocess.run(command, cwd=ROOT, timeout=patient(60), check=False)
         assert killed.returncode == 9
-        assert teller.run(endpoints, str(journal), None)[-1:] == ["12"]
-        assert teller.run(endpoints, str(journal), Deposit("ann", 1))[-1:] == ["13"]
+        outcomes = list(teller.run(endpoints, str(journal), None))
+        assert outcomes[-2:] == ["refused: an amount must be at least one cent", "12"]
+        assert list(teller.run(endpoints, str(journal), Deposit("ann", 1)))[-1:] == ["13"]
