@@ -23,10 +23,9 @@ class Counter(ClusteredService):
     ) -> bytes | None:
         if session is None:
             return None
-        try:
-            self.total += int(payload)
-        except ValueError:
-            raise Reject("not a number") from None
+        if len(payload) > 18 or not payload.removeprefix(b"-").isdigit():
+            raise Reject("not a number of up to 18 digits")
+        self.total += int(payload)
         return str(self.total).encode()
 
     def on_query(self, payload: bytes) -> bytes:

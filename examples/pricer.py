@@ -23,7 +23,7 @@ class Pricer(ClusteredService):
         self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
     ) -> bytes | None:
         symbol, _, price = payload.decode(errors="replace").partition(" ")
-        if session is None or not price.isdecimal():
+        if session is None or not price.isdecimal() or len(price) > 15:
             return None
         last = self.quotes.get(symbol, 0)
         if abs(int(price) - last) * 100 >= last:

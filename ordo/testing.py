@@ -2,6 +2,7 @@
 
 `ServiceHarness` and `check_service` run a service in the caller's thread; see `ordo.service_api.testing.harness`.
 `check_environments` runs it in processes with other hash seeds, garbage collections, time zones and locales.
+`check_hostile` looks for a message with which a client stops it; see `ordo.service_api.testing.hostile`.
 `recorded` runs a service over a stretch of a log that `ordo debug record` wrote; see docs/DEBUGGING.md.
 `LocalCluster` runs real nodes on loopback ports; see `ordo.deploy.launcher`.
 """
@@ -22,6 +23,7 @@ from ordo.service_api.testing.harness import (
     TakeSnapshot,
     check_service,
 )
+from ordo.service_api.testing.hostile import check_hostile
 
 __all__ = [
     "AdvanceTime",
@@ -38,6 +40,7 @@ __all__ = [
     "ServiceHarness",
     "TakeSnapshot",
     "check_environments",
+    "check_hostile",
     "check_service",
     "recorded",
 ]

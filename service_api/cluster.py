@@ -175,6 +175,8 @@ class Cluster(Protocol):
 
         A timer of the same id is replaced.
 
+        Both are whole numbers of 64 bits; raises ServiceCallError for others.
+
         Always True: what the consensus module cannot take at once is kept in order, and no further record is executed
         until it is taken.
         """

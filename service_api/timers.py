@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ordo.runtime.errors import ServiceCallError
+
+NUMBER_MIN, NUMBER_MAX = -(1 << 63), (1 << 63) - 1
+
+
+def check_timer(correlation_id: int, deadline: int) -> None:
+    """Raise ServiceCallError unless a timer can be written into the log: both are numbers of 64 bits."""
+    for name, value in (("correlation_id", correlation_id), ("deadline", deadline)):
+        if not (isinstance(value, int) and NUMBER_MIN <= value <= NUMBER_MAX):
+            raise ServiceCallError(f"schedule_timer: {name}={value!r}: must be a whole number of 64 bits")
+
 
 class ServiceTimers:
     """Deadlines by correlation id, as the service's calls and the TimerEvents of the log leave them, in log order.
@@ -21,7 +32,11 @@ class ServiceTimers:
         return len(self._deadlines)
 
     def schedule(self, correlation_id: int, deadline: int) -> None:
-        """Schedule a timer; `deadline` in cluster time units. A timer with the same correlation id is replaced."""
+        """Schedule a timer; `deadline` in cluster time units. A timer with the same correlation id is replaced.
+
+        Raises ServiceCallError for numbers that the log cannot hold.
+        """
+        check_timer(correlation_id, deadline)
         self._deadlines[correlation_id] = deadline
 
     def cancel(self, correlation_id: int) -> None:

@@ -240,8 +240,8 @@ class ReplayCluster:
         return True
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
-        self._note("schedule", correlation_id, deadline)
         self._timers.schedule(correlation_id, deadline)
+        self._note("schedule", correlation_id, deadline)
         return True
 
     def cancel_timer(self, correlation_id: int) -> bool:

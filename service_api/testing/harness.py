@@ -37,6 +37,7 @@ from ordo.service_api.service import (
 )
 from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 from ordo.service_api.state_hash import hash_state, implements_state_hash
+from ordo.service_api.timers import check_timer
 
 MESSAGE_BYTES_MAX = 8 * 1024 * 1024
 
@@ -295,6 +296,7 @@ class ServiceHarness:
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
         """Fire once `AdvanceTime` reaches `deadline`; replace a timer of the same id."""
         self._check_allowed("schedule_timer")
+        check_timer(correlation_id, deadline)
         self._remove_timer(correlation_id)
         insort(self._timers, (deadline, correlation_id))
         self.effects.append(Effect("schedule", correlation_id, deadline))

@@ -33,10 +33,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_the_service_passes_its_check(files: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "check_orders.py"], capture_output=True, text=True, check=False, timeout=patient(60)
-    )
+@pytest.mark.parametrize("program", ["check_orders.py", "check_hostile_orders.py"])
+def test_the_service_passes_its_checks(files: Path, program: str) -> None:
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False, timeout=patient(60))
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -58,7 +58,7 @@ class Numbered(TypedService):
 class Bank(TypedService):
     def on_start(self, cluster: object, snapshot: SnapshotReader | None) -> None:
         self.accounts: dict[int, int] = {}
-        while snapshot is not None and (payload := snapshot.read()):
+        for payload in snapshot.messages() if snapshot is not None else ():
             balance = decode(Balance, payload)
             self.accounts[balance.account] = balance.amount
 
@@ -80,7 +80,7 @@ class Bank(TypedService):
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         for account, amount in sorted(self.accounts.items()):
-            writer.write(encode(Balance(account, amount)))
+            writer.write_message(encode(Balance(account, amount)))
 
 
 class OpenBank(Bank):
