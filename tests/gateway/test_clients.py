@@ -39,7 +39,6 @@ TIMEOUT_S = patient(60.0)
 PUBLISHER = "tests.gateway.publishing_bank:PublishingBank"
 TOKEN = "c" * 40
 ROLES = ("ingress", "queries", "log", "consumers")
-IDENTITY = bytes(range(16))
 REFUSED = 25
 LINES = [json.dumps({"add": -10_000 if number == REFUSED else number}) for number in range(1, 61)]
 """Line N is request N; the bank refuses one of them."""
@@ -148,7 +147,8 @@ def make(root: Path, files: list[Path], commands: list[str]) -> None:
 class Truth:
     """What the cluster has, as a gateway tells it to grpcio."""
 
-    def __init__(self, gateway: GatewayProcess, ca: Path) -> None:
+    def __init__(self, gateway: GatewayProcess, ca: Path, identity: str) -> None:
+        self.identity = identity
         self._channel = grpc.secure_channel(gateway.address, grpc.ssl_channel_credentials(ca.read_bytes()))
         self._caller: dict[str, Any] = {"metadata": [("authorization", f"Bearer {TOKEN}")], "timeout": TIMEOUT_S}
 
@@ -160,7 +160,7 @@ class Truth:
         wanted = pb.SubscribeRequest(kinds=["request"])
         found: list[tuple[int, int]] = []
         for batch in sequencer_of(self._channel).Subscribe(wanted, **self._caller):
-            found += [(one.number, one.position) for one in batch.entries if one.identity == IDENTITY]
+            found += [(one.number, one.position) for one in batch.entries if one.identity.hex() == self.identity]
             if len(found) >= count:
                 return found
         raise AssertionError(f"the log ends after {found}")
@@ -188,12 +188,13 @@ def test_a_client_loses_and_doubles_nothing(
     given = [",".join(one.address for one in gateways), TOKEN, str(tmp_path / "ca.pem")]
     names = [word.partition("=")[0] for word in page.take("sh", "ORDO_GATEWAYS").split()[1:]]
     environment = dict(zip(names, given, strict=True))
+    file = tmp_path / "requests.identity"
 
     def start(output: str, *words: str) -> Any:
         return running(client, environment, tmp_path / output, *words)
 
     with start("watched", "watch", "balances", "1") as watcher, start("consumed", "consume", "billing") as consumer:
-        with start("first", "submit", IDENTITY.hex()) as first:
+        with start("first", "submit", str(file)) as first:
             first.tell(LINES[:20])
             first.await_rows(20)
             consumer.await_rows(5)
@@ -205,12 +206,12 @@ def test_a_client_loses_and_doubles_nothing(
             cluster.kill(cluster.await_leader())
             first.tell(LINES[35:50])
             first.await_rows(40)
-        with start("second", "submit", IDENTITY.hex()) as second:
+        with start("second", "submit", str(file)) as second:
             second.tell(LINES)
             assert second.process.stdin is not None
             second.process.stdin.close()
             assert second.process.wait(TIMEOUT_S) == 0, second.explain()
-        truth = Truth(gateways[0], tmp_path / "ca.pem")
+        truth = Truth(gateways[0], tmp_path / "ca.pem", file.read_text().split()[0])
         check_answers(first.rows(), second.rows(), truth)
         positions = [position for _, position in truth.executed(len(LINES))]
         watcher.await_rows(len(LINES) - 1)
@@ -227,7 +228,7 @@ def check_answers(first: list[list[str]], second: list[list[str]], truth: Truth)
     assert answers[str(REFUSED)][1] == "refused"
     total = sum(range(1, len(LINES) + 1)) - REFUSED
     assert json.loads(answers[str(len(LINES))][2])["balance"] == total
-    assert truth.accounts() == [{IDENTITY.hex(): total}, len(LINES) - 1]
+    assert truth.accounts() == [{truth.identity: total}, len(LINES) - 1]
     assert [number for number, _ in truth.executed(len(LINES))] == list(range(1, len(LINES) + 1))
 
 

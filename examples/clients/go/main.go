@@ -1,6 +1,6 @@
 // A caller of Ordo gateways (docs/GATEWAY.md):
 //
-//	client submit IDENTITY < requests    line N is request N of the identity, 32 hexadecimal digits
+//	client submit FILE < requests        line N is request N of the identity in FILE, which is made the first time
 //	client watch TOPIC SEQUENCE          what is published to a topic, from a number on
 //	client consume NAME                  as a member of the shared durable consumer NAME
 //
@@ -10,10 +10,14 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -73,17 +77,75 @@ func (gateways *Gateways) call(once func(context.Context, *grpc.ClientConn) erro
 	}
 }
 
-// The same identity and number make a request the same: however often it is sent, it is executed once. So a program
-// that was killed is started again with the same identity and lines.
-func submit(gateways *Gateways, identity []byte) error {
-	var opened *ordo.OpenIdentityResponse
-	err := gateways.call(func(ctx context.Context, connection *grpc.ClientConn) (err error) {
+// An identity file has 32 hexadecimal digits, and where the log opened that identity.
+var identityFile = regexp.MustCompile(`^([0-9a-fA-F]{32}) ([1-9][0-9]{0,18})\n$`)
+
+// Position 0 is that of a new identity, which has no file yet.
+func readIdentity(path string) (identity []byte, position int64, err error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		identity = make([]byte, 16)
+		_, err = rand.Read(identity)
+		return identity, 0, err
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	fields := identityFile.FindSubmatch(text)
+	if fields == nil {
+		return nil, 0, fmt.Errorf("%s is not an identity file, which has 32 hexadecimal digits and a position: "+
+			"name another file, or delete it if nothing was submitted with it", path)
+	}
+	if identity, err = hex.DecodeString(string(fields[1])); err == nil {
+		position, err = strconv.ParseInt(string(fields[2]), 10, 64)
+	}
+	return identity, position, err
+}
+
+// Is on the disk before the first request is sent.
+func writeIdentity(path string, identity []byte, position int64) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err = fmt.Fprintf(file, "%x %d\n", identity, position); err == nil {
+		err = file.Sync()
+	}
+	return err
+}
+
+// An identity that the cluster has forgotten is opened at another position: then nobody knows which lines were executed.
+func openIdentity(gateways *Gateways, path string) (identity []byte, opened *ordo.OpenIdentityResponse, err error) {
+	identity, position, err := readIdentity(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = gateways.call(func(ctx context.Context, connection *grpc.ClientConn) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		request := &ordo.OpenIdentityRequest{Identity: identity}
 		opened, err = ordo.NewSequencerClient(connection).OpenIdentity(ctx, request)
 		return err
 	})
+	switch {
+	case err != nil:
+	case position == 0:
+		err = writeIdentity(path, identity, opened.IdentityPosition)
+	case position != opened.IdentityPosition:
+		err = fmt.Errorf("the cluster has forgotten the identity in %s, and which lines were executed: "+
+			"find that out, and submit the others with a new file", path)
+	}
+	return identity, opened, err
+}
+
+// The same identity and number make a request the same: however often it is sent, it is executed once. So a program
+// that was killed is started again with the same file and lines.
+func submit(gateways *Gateways, path string) error {
+	identity, opened, err := openIdentity(gateways, path)
+	if err == nil && opened.Confirmed > 0 {
+		log.Printf("skips the first %d lines, which were executed before", opened.Confirmed)
+	}
 	lines := bufio.NewScanner(os.Stdin)
 	for number := uint64(1); err == nil && lines.Scan(); number++ {
 		if number > opened.Confirmed {
@@ -173,11 +235,7 @@ func run(arguments []string) error {
 	}
 	switch {
 	case len(arguments) == 2 && arguments[0] == "submit":
-		identity, err := hex.DecodeString(arguments[1])
-		if err != nil {
-			return err
-		}
-		return submit(gateways, identity)
+		return submit(gateways, arguments[1])
 	case len(arguments) == 3 && arguments[0] == "watch":
 		next, err := strconv.ParseUint(arguments[2], 10, 64)
 		if err != nil {
@@ -187,7 +245,7 @@ func run(arguments []string) error {
 	case len(arguments) == 2 && arguments[0] == "consume":
 		return consume(gateways, arguments[1])
 	}
-	return fmt.Errorf("usage: client submit IDENTITY | watch TOPIC SEQUENCE | consume NAME")
+	return fmt.Errorf("usage: client submit FILE | watch TOPIC SEQUENCE | consume NAME")
 }
 
 func main() {

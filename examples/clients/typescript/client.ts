@@ -1,13 +1,14 @@
 /**
  * A caller of Ordo gateways (docs/GATEWAY.md):
  *
- *     node build/client.js submit IDENTITY < requests    line N is request N of the identity, 32 hexadecimal digits
- *     node build/client.js watch TOPIC SEQUENCE          what is published to a topic, from a number on
- *     node build/client.js consume NAME                  as a member of the shared durable consumer NAME
+ *     node build/client.js submit FILE < requests    line N is request N of the identity in FILE, made the first time
+ *     node build/client.js watch TOPIC SEQUENCE      what is published to a topic, from a number on
+ *     node build/client.js consume NAME              as a member of the shared durable consumer NAME
  *
  * ORDO_GATEWAYS is HOST:PORT,HOST:PORT; ORDO_TOKEN a token of the cluster; ORDO_CA a PEM file, for TLS.
  */
-import { readFileSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -80,22 +81,66 @@ function answer<T>(begin: (options: grpc.CallOptions, callback: grpc.requestCall
   });
 }
 
-/**
- * The same identity and number make a request the same: however often it is sent, it is executed once. So a program
- * that was killed is started again with the same identity and lines.
- */
-async function submit(identity: Buffer): Promise<void> {
+/** An identity and where the log opened it: undefined for a new one, which has no file yet. */
+interface Identity {
+  bytes: Buffer;
+  position?: string;
+}
+
+function readIdentity(path: string): Identity {
+  if (!existsSync(path)) {
+    return { bytes: randomBytes(16) };
+  }
+  const fields = /^([0-9a-fA-F]{32}) ([1-9][0-9]{0,18})\n$/.exec(readFileSync(path, "latin1"));
+  if (!fields) {
+    throw new Error(
+      `${path} is not an identity file, which has 32 hexadecimal digits and a position: ` +
+        "name another file, or delete it if nothing was submitted with it",
+    );
+  }
+  return { bytes: Buffer.from(fields[1], "hex"), position: fields[2] };
+}
+
+/** Is on the disk before the first request is sent. */
+function writeIdentity(path: string, identity: Buffer, position: string): void {
+  writeFileSync(path, `${identity.toString("hex")} ${position}\n`, { flag: "wx", flush: true });
+}
+
+/** An identity that the cluster has forgotten is opened at another position: nobody knows which lines were executed. */
+async function openIdentity({ bytes, position }: Identity, path: string): Promise<OpenIdentityResponse__Output> {
   const opened = await call(({ sequencer }) =>
     answer<OpenIdentityResponse__Output>((options, callback) =>
-      sequencer.openIdentity({ identity }, metadata, options, callback),
+      sequencer.openIdentity({ identity: bytes }, metadata, options, callback),
     ),
   );
+  if (position === undefined) {
+    writeIdentity(path, bytes, opened.identityPosition);
+  } else if (position !== opened.identityPosition) {
+    throw new Error(
+      `the cluster has forgotten the identity in ${path}, and which lines were executed: ` +
+        "find that out, and submit the others with a new file",
+    );
+  }
+  return opened;
+}
+
+/**
+ * The same identity and number make a request the same: however often it is sent, it is executed once. So a program
+ * that was killed is started again with the same file and lines.
+ */
+async function submit(path: string): Promise<void> {
+  const identity = readIdentity(path);
+  const opened = await openIdentity(identity, path);
+  const confirmed = Number(opened.confirmed);
+  if (confirmed > 0) {
+    console.error(`skips the first ${confirmed} lines, which were executed before`);
+  }
   let number = 0;
   for await (const line of createInterface({ input: process.stdin })) {
     number += 1;
-    if (number > Number(opened.confirmed)) {
+    if (number > confirmed) {
       await submitOne({
-        identity,
+        identity: identity.bytes,
         number,
         payload: Buffer.from(line),
         confirmed: number - 1,
@@ -154,13 +199,13 @@ function handle({ entry, tryCount }: ConsumedEntry__Output): Acknowledgement {
 
 async function main([command, ...words]: string[]): Promise<void> {
   if (command === "submit" && words.length === 1) {
-    await submit(Buffer.from(words[0], "hex"));
+    await submit(words[0]);
   } else if (command === "watch" && words.length === 2) {
     await watch(words[0], BigInt(words[1]));
   } else if (command === "consume" && words.length === 1) {
     await consume(words[0]);
   } else {
-    throw new Error("usage: client.js submit IDENTITY | watch TOPIC SEQUENCE | consume NAME");
+    throw new Error("usage: client.js submit FILE | watch TOPIC SEQUENCE | consume NAME");
   }
 }
 

@@ -1,7 +1,7 @@
 //! A caller of Ordo gateways (docs/GATEWAY.md).
 //!
 //! ```text
-//! client submit IDENTITY < requests    line N is request N of the identity, 32 hexadecimal digits
+//! client submit FILE < requests        line N is request N of the identity in FILE, which is made the first time
 //! client watch TOPIC SEQUENCE          what is published to a topic, from a number on
 //! client consume NAME                  as a member of the shared durable consumer NAME
 //! ```
@@ -10,6 +10,8 @@
 
 use std::env;
 use std::error::Error;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
 use std::time::Duration;
 
 use ordo::consume_request::Step;
@@ -18,7 +20,7 @@ use ordo::sequencer_client::SequencerClient;
 use ordo::subscribe_topic_request::Begin;
 use ordo::{
     Acknowledgement, Acknowledgements, BeginConsuming, ConsumeRequest, ConsumedEntry,
-    OpenIdentityRequest, SubmitRequest, SubscribeTopicRequest,
+    OpenIdentityRequest, OpenIdentityResponse, SubmitRequest, SubscribeTopicRequest,
 };
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 use tokio::sync::mpsc;
@@ -91,23 +93,41 @@ impl Gateways {
         }
     }
 
-    /// The same identity and number make a request the same: however often it is sent, it is executed once. So a program
-    /// that was killed is started again with the same identity and lines.
-    async fn submit(&mut self, identity: Vec<u8>) -> Result<(), Box<dyn Error>> {
-        let open = OpenIdentityRequest { identity: identity.clone() };
+    /// An identity that the cluster has forgotten is opened at another position: nobody knows which lines were executed.
+    async fn open(&mut self, identity: &Identity, path: &str) -> Result<OpenIdentityResponse, Box<dyn Error>> {
+        let open = OpenIdentityRequest { identity: identity.bytes.to_vec() };
         let opened = self
             .call(async |me, channel| {
                 SequencerClient::new(channel).open_identity(me.soon(open.clone())).await
             })
             .await?
             .into_inner();
+        match identity.position {
+            None => identity.write(path, opened.identity_position)?,
+            Some(position) if position == opened.identity_position => {}
+            Some(_) => Err(format!(
+                "the cluster has forgotten the identity in {path}, and which lines were executed: \
+                 find that out, and submit the others with a new file"
+            ))?,
+        }
+        Ok(opened)
+    }
+
+    /// The same identity and number make a request the same: however often it is sent, it is executed once. So a program
+    /// that was killed is started again with the same file and lines.
+    async fn submit(&mut self, path: &str) -> Result<(), Box<dyn Error>> {
+        let identity = Identity::read(path)?;
+        let opened = self.open(&identity, path).await?;
+        if opened.confirmed > 0 {
+            eprintln!("skips the first {} lines, which were executed before", opened.confirmed);
+        }
         let mut lines = BufReader::new(stdin()).lines();
         let mut number = 0;
         while let Some(line) = lines.next_line().await? {
             number += 1;
             if number > opened.confirmed {
                 self.submit_one(SubmitRequest {
-                    identity: identity.clone(),
+                    identity: identity.bytes.to_vec(),
                     number,
                     payload: line.into_bytes(),
                     confirmed: number - 1,
@@ -197,19 +217,65 @@ fn text(payload: &[u8]) -> String {
     String::from_utf8_lossy(payload).into_owned()
 }
 
-fn from_hex(digits: &str) -> Result<Vec<u8>, std::num::ParseIntError> {
-    u128::from_str_radix(digits, 16).map(|number| number.to_be_bytes().to_vec())
+/// An identity and where the log opened it: None for a new one, which has no file yet.
+struct Identity {
+    bytes: [u8; 16],
+    position: Option<i64>,
+}
+
+impl Identity {
+    fn read(path: &str) -> Result<Self, Box<dyn Error>> {
+        match std::fs::read(path) {
+            Ok(text) => Self::from_text(&text).ok_or_else(|| {
+                format!(
+                    "{path} is not an identity file, which has 32 hexadecimal digits and a position: \
+                     name another file, or delete it if nothing was submitted with it"
+                )
+                .into()
+            }),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let mut bytes = [0; 16];
+                getrandom::fill(&mut bytes)?;
+                Ok(Self { bytes, position: None })
+            }
+            Err(error) => Err(format!("{path}: {error}"))?,
+        }
+    }
+
+    fn from_text(text: &[u8]) -> Option<Self> {
+        let (digits, position) = std::str::from_utf8(text).ok()?.strip_suffix('\n')?.split_once(' ')?;
+        if digits.len() != 32 || !digits.bytes().all(|one| one.is_ascii_hexdigit()) {
+            return None;
+        }
+        let bytes = u128::from_str_radix(digits, 16).ok()?.to_be_bytes();
+        let position = position.parse().ok().filter(|position| *position > 0)?;
+        Some(Self { bytes, position: Some(position) })
+    }
+
+    /// Is on the disk before the first request is sent.
+    fn write(&self, path: &str, position: i64) -> std::io::Result<()> {
+        let mut file = File::create_new(path)?;
+        writeln!(file, "{:032x} {position}", u128::from_be_bytes(self.bytes))?;
+        file.sync_all()
+    }
+}
+
+async fn run(words: &[&str]) -> Result<(), Box<dyn Error>> {
+    let mut gateways = Gateways::from_environment()?;
+    match *words {
+        ["submit", path] => gateways.submit(path).await?,
+        ["watch", topic, next] => gateways.watch(topic.into(), next.parse()?).await?,
+        ["consume", name] => gateways.consume(name.into()).await?,
+        _ => Err("usage: client submit FILE | watch TOPIC SEQUENCE | consume NAME")?,
+    }
+    Ok(())
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let mut gateways = Gateways::from_environment()?;
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["submit", identity] => gateways.submit(from_hex(identity)?).await?,
-        ["watch", topic, next] => gateways.watch(topic.into(), next.parse()?).await?,
-        ["consume", name] => gateways.consume(name.into()).await?,
-        _ => Err("usage: client submit IDENTITY | watch TOPIC SEQUENCE | consume NAME")?,
+    if let Err(error) = run(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).await {
+        eprintln!("{error}");
+        std::process::exit(1);
     }
-    Ok(())
 }

@@ -14,6 +14,10 @@ import java.io.BufferedReader;
 import java.io.File;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HexFormat;
@@ -21,6 +25,8 @@ import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import ordo.v1.ConsumersGrpc;
 import ordo.v1.Ordo;
 import ordo.v1.SequencerGrpc;
@@ -29,7 +35,7 @@ import ordo.v1.SequencerGrpc;
  * A caller of Ordo gateways (docs/GATEWAY.md).
  *
  * <pre>
- * Client submit IDENTITY < requests    line N is request N of the identity, 32 hexadecimal digits
+ * Client submit FILE < requests        line N is request N of the identity in FILE, which is made the first time
  * Client watch TOPIC SEQUENCE          what is published to a topic, from a number on
  * Client consume NAME                  as a member of the shared durable consumer NAME
  * </pre>
@@ -83,20 +89,62 @@ public final class Client {
         return withToken(SequencerGrpc.newBlockingStub(gateway));
     }
 
-    /**
-     * The same identity and number make a request the same: however often it is sent, it is executed once. So a program
-     * that was killed is started again with the same identity and lines.
-     */
-    private void submit(ByteString identity) throws Exception {
-        Ordo.OpenIdentityRequest open = Ordo.OpenIdentityRequest.newBuilder().setIdentity(identity).build();
+    /** An identity and where the log opened it: 0 for a new one, which has no file yet. */
+    private record Identity(ByteString bytes, long position) {
+        private static final Pattern FILE = Pattern.compile("([0-9a-fA-F]{32}) ([1-9][0-9]{0,18})\n");
+
+        static Identity read(Path path) throws Exception {
+            if (Files.notExists(path)) {
+                byte[] bytes = new byte[16];
+                new SecureRandom().nextBytes(bytes);
+                return new Identity(ByteString.copyFrom(bytes), 0);
+            }
+            Matcher fields = FILE.matcher(Files.readString(path, StandardCharsets.ISO_8859_1));
+            if (!fields.matches()) {
+                throw new IllegalArgumentException(path + " is not an identity file, which has 32 hexadecimal digits and"
+                    + " a position: name another file, or delete it if nothing was submitted with it");
+            }
+            byte[] bytes = HexFormat.of().parseHex(fields.group(1));
+            return new Identity(ByteString.copyFrom(bytes), Long.parseLong(fields.group(2)));
+        }
+
+        /** Is on the disk before the first request is sent. */
+        void write(Path path) throws Exception {
+            String line = HexFormat.of().formatHex(bytes.toByteArray()) + " " + position + "\n";
+            Files.writeString(path, line, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE, StandardOpenOption.SYNC);
+        }
+    }
+
+    /** An identity that the cluster has forgotten is opened at another position: nobody knows which lines were executed. */
+    private Ordo.OpenIdentityResponse open(Identity identity, Path path) throws Exception {
+        Ordo.OpenIdentityRequest open = Ordo.OpenIdentityRequest.newBuilder().setIdentity(identity.bytes).build();
         Ordo.OpenIdentityResponse opened = call(gateway ->
             sequencer(gateway).withDeadlineAfter(TIMEOUT_S, TimeUnit.SECONDS).openIdentity(open));
+        if (identity.position == 0) {
+            new Identity(identity.bytes, opened.getIdentityPosition()).write(path);
+        } else if (identity.position != opened.getIdentityPosition()) {
+            throw new IllegalStateException("the cluster has forgotten the identity in " + path + ", and which lines were"
+                + " executed: find that out, and submit the others with a new file");
+        }
+        return opened;
+    }
+
+    /**
+     * The same identity and number make a request the same: however often it is sent, it is executed once. So a program
+     * that was killed is started again with the same file and lines.
+     */
+    private void submit(Path path) throws Exception {
+        Identity identity = Identity.read(path);
+        Ordo.OpenIdentityResponse opened = open(identity, path);
+        if (opened.getConfirmed() > 0) {
+            System.err.println("skips the first " + opened.getConfirmed() + " lines, which were executed before");
+        }
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         long number = 0;
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             if (++number > opened.getConfirmed()) {
                 submitOne(Ordo.SubmitRequest.newBuilder()
-                    .setIdentity(identity)
+                    .setIdentity(identity.bytes)
                     .setNumber(number)
                     .setPayload(ByteString.copyFromUtf8(line))
                     .setConfirmed(number - 1)
@@ -191,15 +239,23 @@ public final class Client {
         System.out.println(String.join("\t", Arrays.stream(values).map(String::valueOf).toList()));
     }
 
-    public static void main(String[] arguments) throws Exception {
-        String usage = "usage: Client submit IDENTITY | watch TOPIC SEQUENCE | consume NAME";
-        Client client = new Client();
-        switch (arguments.length == 0 ? "" : arguments[0]) {
-            case "submit" -> client.submit(ByteString.copyFrom(HexFormat.of().parseHex(arguments[1])));
-            case "watch" -> client.watch(arguments[1], Long.parseLong(arguments[2]));
-            case "consume" -> client.consume(arguments[1]);
-            default -> throw new IllegalArgumentException(usage);
+    private void run(String... words) throws Exception {
+        switch (words.length == 0 ? "" : words[0] + " " + (words.length - 1)) {
+            case "submit 1" -> submit(Path.of(words[1]));
+            case "watch 2" -> watch(words[1], Long.parseLong(words[2]));
+            case "consume 1" -> consume(words[1]);
+            default -> throw new IllegalArgumentException(
+                "usage: Client submit FILE | watch TOPIC SEQUENCE | consume NAME");
         }
-        client.channels.forEach(ManagedChannel::shutdownNow);
+    }
+
+    public static void main(String[] arguments) {
+        try {
+            new Client().run(arguments);
+        } catch (Exception error) {
+            System.err.println(error.getMessage());
+            System.exit(1);
+        }
+        System.exit(0);
     }
 }
