@@ -9,11 +9,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log"
 	"os"
@@ -146,17 +148,18 @@ func submit(gateways *Gateways, path string) error {
 	if err == nil && opened.Confirmed > 0 {
 		log.Printf("skips the first %d lines, which were executed before", opened.Confirmed)
 	}
-	lines := bufio.NewScanner(os.Stdin)
-	for number := uint64(1); err == nil && lines.Scan(); number++ {
-		if number > opened.Confirmed {
+	lines := bufio.NewReader(os.Stdin)
+	for number, isLast := uint64(1), false; err == nil && !isLast; number++ {
+		var line []byte
+		if line, err = lines.ReadBytes('\n'); errors.Is(err, io.EOF) {
+			isLast, err = true, nil
+		}
+		if err == nil && len(line) > 0 && number > opened.Confirmed {
 			err = submitOne(gateways, &ordo.SubmitRequest{
-				Identity: identity, Number: number, Payload: lines.Bytes(),
+				Identity: identity, Number: number, Payload: bytes.TrimSuffix(line, []byte("\n")),
 				Confirmed: number - 1, IdentityPosition: opened.IdentityPosition,
 			})
 		}
-	}
-	if err == nil {
-		err = lines.Err()
 	}
 	return err
 }

@@ -10,7 +10,6 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import * as grpc from "@grpc/grpc-js";
@@ -136,17 +135,34 @@ async function submit(path: string): Promise<void> {
     console.error(`skips the first ${confirmed} lines, which were executed before`);
   }
   let number = 0;
-  for await (const line of createInterface({ input: process.stdin })) {
+  for await (const line of linesOf(process.stdin)) {
     number += 1;
     if (number > confirmed) {
       await submitOne({
         identity: identity.bytes,
         number,
-        payload: Buffer.from(line),
+        payload: line,
         confirmed: number - 1,
         identityPosition: opened.identityPosition,
       });
     }
+  }
+}
+
+/** The bytes between line feeds. */
+async function* linesOf(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let begun: Buffer[] = [];
+  for await (let chunk of input) {
+    for (let end = chunk.indexOf("\n"); end >= 0; end = chunk.indexOf("\n")) {
+      yield Buffer.concat([...begun, chunk.subarray(0, end)]);
+      begun = [];
+      chunk = chunk.subarray(end + 1);
+    }
+    begun.push(chunk);
+  }
+  const last = Buffer.concat(begun);
+  if (last.length > 0) {
+    yield last;
   }
 }
 

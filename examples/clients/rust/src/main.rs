@@ -121,15 +121,15 @@ impl Gateways {
         if opened.confirmed > 0 {
             eprintln!("skips the first {} lines, which were executed before", opened.confirmed);
         }
-        let mut lines = BufReader::new(stdin()).lines();
+        let mut lines = BufReader::new(stdin()).split(b'\n');
         let mut number = 0;
-        while let Some(line) = lines.next_line().await? {
+        while let Some(line) = lines.next_segment().await? {
             number += 1;
             if number > opened.confirmed {
                 self.submit_one(SubmitRequest {
                     identity: identity.bytes.to_vec(),
                     number,
-                    payload: line.into_bytes(),
+                    payload: line,
                     confirmed: number - 1,
                     identity_position: opened.identity_position,
                     ..Default::default()

@@ -10,9 +10,10 @@ import io.grpc.TlsChannelCredentials;
 import io.grpc.stub.AbstractStub;
 import io.grpc.stub.MetadataUtils;
 import io.grpc.stub.StreamObserver;
-import java.io.BufferedReader;
+import java.io.BufferedInputStream;
 import java.io.File;
-import java.io.InputStreamReader;
+import java.io.IOException;
+import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -139,19 +140,32 @@ public final class Client {
         if (opened.getConfirmed() > 0) {
             System.err.println("skips the first " + opened.getConfirmed() + " lines, which were executed before");
         }
-        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        InputStream input = new BufferedInputStream(System.in);
         long number = 0;
-        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+        for (ByteString line = readLine(input); line != null; line = readLine(input)) {
             if (++number > opened.getConfirmed()) {
                 submitOne(Ordo.SubmitRequest.newBuilder()
                     .setIdentity(identity.bytes)
                     .setNumber(number)
-                    .setPayload(ByteString.copyFromUtf8(line))
+                    .setPayload(line)
                     .setConfirmed(number - 1)
                     .setIdentityPosition(opened.getIdentityPosition())
                     .build());
             }
         }
+    }
+
+    /** The bytes up to the next line feed; null at the end. */
+    private static ByteString readLine(InputStream input) throws IOException {
+        ByteString.Output line = ByteString.newOutput();
+        int next = input.read();
+        if (next < 0) {
+            return null;
+        }
+        for (; next >= 0 && next != '\n'; next = input.read()) {
+            line.write(next);
+        }
+        return line.toByteString();
     }
 
     private void submitOne(Ordo.SubmitRequest request) throws InterruptedException {
