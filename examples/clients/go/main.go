@@ -18,6 +18,7 @@ import (
 	"io"
 	"io/fs"
 	"log"
+	"math"
 	"os"
 	"regexp"
 	"strconv"
@@ -41,7 +42,11 @@ import (
 type Gateways struct {
 	connections []*grpc.ClientConn
 	current     int
+	failures    int // in a row
 }
+
+// A gateway or cluster that is still full after so many failures in a row, or takes no such message, is not asked again.
+const failuresMax = 8
 
 func connect() (*Gateways, error) {
 	security := insecure.NewCredentials()
@@ -54,7 +59,8 @@ func connect() (*Gateways, error) {
 	gateways := &Gateways{}
 	for _, address := range strings.Split(os.Getenv("ORDO_GATEWAYS"), ",") {
 		connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(security),
-			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second}))
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second}),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
 		if err != nil {
 			return nil, err
 		}
@@ -68,14 +74,17 @@ func (gateways *Gateways) call(once func(context.Context, *grpc.ClientConn) erro
 	ctx := metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+os.Getenv("ORDO_TOKEN"))
 	for {
 		err := once(ctx, gateways.connections[gateways.current])
-		switch status.Code(err) {
-		case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted:
-			log.Print(err)
-			gateways.current = (gateways.current + 1) % len(gateways.connections)
-			time.Sleep(200 * time.Millisecond)
+		switch code := status.Code(err); {
+		case code == codes.Unavailable, code == codes.DeadlineExceeded:
+		case code == codes.ResourceExhausted && gateways.failures < failuresMax:
 		default:
+			gateways.failures = 0
 			return err
 		}
+		log.Print(err)
+		gateways.current = (gateways.current + 1) % len(gateways.connections)
+		time.Sleep(200 * time.Millisecond << min(gateways.failures, 4))
+		gateways.failures++
 	}
 }
 
@@ -154,9 +163,15 @@ func submit(gateways *Gateways, path string) error {
 		if line, err = lines.ReadBytes('\n'); errors.Is(err, io.EOF) {
 			isLast, err = true, nil
 		}
-		if err == nil && len(line) > 0 && number > opened.Confirmed {
+		payload := bytes.TrimSuffix(line, []byte("\n"))
+		switch {
+		case err != nil || len(line) == 0 || number <= opened.Confirmed:
+		case len(payload) > int(opened.PayloadBytesMax):
+			err = fmt.Errorf("line %d has %d bytes, and the cluster takes %d: it was not sent, the lines before it were executed",
+				number, len(payload), opened.PayloadBytesMax)
+		default:
 			err = submitOne(gateways, &ordo.SubmitRequest{
-				Identity: identity, Number: number, Payload: bytes.TrimSuffix(line, []byte("\n")),
+				Identity: identity, Number: number, Payload: payload,
 				Confirmed: number - 1, IdentityPosition: opened.IdentityPosition,
 			})
 		}
@@ -190,6 +205,7 @@ func watch(gateways *Gateways, topic string, next uint64) error {
 		for err == nil {
 			var batch *ordo.TopicBatch
 			if batch, err = stream.Recv(); err == nil {
+				gateways.failures = 0
 				for _, message := range batch.Messages {
 					fmt.Printf("%d\t%s\n", message.Sequence, message.Payload)
 					next = message.Sequence + 1
@@ -214,6 +230,7 @@ func consume(gateways *Gateways, name string) error {
 		for err == nil {
 			var batch *ordo.ConsumeResponse
 			if batch, err = stream.Recv(); err == nil {
+				gateways.failures = 0
 				_ = stream.Send(&ordo.ConsumeRequest{Step: handle(batch.Entries)})
 			}
 		}

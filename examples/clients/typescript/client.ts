@@ -28,7 +28,8 @@ import type { TopicBatch__Output } from "./generated/ordo/v1/TopicBatch";
 
 const CONTRACT = join(__dirname, "../../../../service_api/ordo.proto");
 const TIMEOUT_MS = 5_000;
-const AGAIN = [grpc.status.UNAVAILABLE, grpc.status.DEADLINE_EXCEEDED, grpc.status.RESOURCE_EXHAUSTED];
+/** A gateway or cluster that is still full after so many failures in a row, or takes no such message, is not asked again. */
+const FAILURES_MAX = 8;
 
 interface Gateway {
   sequencer: SequencerClient;
@@ -41,7 +42,7 @@ function connect(): Gateway[] {
   ) as unknown as ProtoGrpcType;
   const ca = process.env.ORDO_CA;
   const security = ca ? grpc.credentials.createSsl(readFileSync(ca)) : grpc.credentials.createInsecure();
-  const options = { "grpc.keepalive_time_ms": 20_000 };
+  const options = { "grpc.keepalive_time_ms": 20_000, "grpc.max_receive_message_length": -1 };
   return (process.env.ORDO_GATEWAYS ?? "").split(",").map((address) => ({
     sequencer: new ordo.v1.Sequencer(address, security, options),
     consumers: new ordo.v1.Consumers(address, security, options),
@@ -50,6 +51,7 @@ function connect(): Gateway[] {
 
 const gateways = connect();
 let current = 0;
+let failures = 0; // in a row
 const metadata = new grpc.Metadata();
 metadata.set("authorization", `Bearer ${process.env.ORDO_TOKEN}`);
 
@@ -57,18 +59,31 @@ function isError(error: unknown): error is grpc.ServiceError {
   return error instanceof Error && "code" in error;
 }
 
+function mayBeMadeAgain(error: unknown): error is grpc.ServiceError {
+  return (
+    isError(error) &&
+    (error.code === grpc.status.UNAVAILABLE ||
+      error.code === grpc.status.DEADLINE_EXCEEDED ||
+      (error.code === grpc.status.RESOURCE_EXHAUSTED && failures < FAILURES_MAX))
+  );
+}
+
 /** Makes a call, again and at the next gateway for as long as its outcome is unknown or nobody can take it. */
 async function call<T>(once: (gateway: Gateway) => Promise<T>): Promise<T> {
   for (;;) {
     try {
-      return await once(gateways[current]);
+      const answer = await once(gateways[current]);
+      failures = 0;
+      return answer;
     } catch (error) {
-      if (!isError(error) || !AGAIN.includes(error.code)) {
+      if (!mayBeMadeAgain(error)) {
+        failures = 0;
         throw error;
       }
       console.error(error.message);
       current = (current + 1) % gateways.length;
-      await sleep(200);
+      await sleep(200 << Math.min(failures, 4));
+      failures += 1;
     }
   }
 }
@@ -138,6 +153,12 @@ async function submit(path: string): Promise<void> {
   for await (const line of linesOf(process.stdin)) {
     number += 1;
     if (number > confirmed) {
+      if (line.length > opened.payloadBytesMax) {
+        throw new Error(
+          `line ${number} has ${line.length} bytes, and the cluster takes ${opened.payloadBytesMax}: ` +
+            "it was not sent, the lines before it were executed",
+        );
+      }
       await submitOne({
         identity: identity.bytes,
         number,
@@ -188,6 +209,7 @@ async function watch(topic: string, next: bigint): Promise<void> {
       metadata,
     );
     for await (const { messages } of batches) {
+      failures = 0;
       for (const { sequence, payload } of messages) {
         console.log(`${sequence}\t${payload}`);
         next = BigInt(sequence) + 1n;
@@ -203,6 +225,7 @@ async function consume(name: string): Promise<void> {
     stream.write({ begin: { name, isShared: true } });
     const responses: AsyncIterable<ConsumeResponse__Output> = stream;
     for await (const { entries } of responses) {
+      failures = 0;
       stream.write({ acknowledgements: { acknowledgements: entries.map(handle) } });
     }
   });

@@ -8,6 +8,7 @@
 //!
 //! ORDO_GATEWAYS is HOST:PORT,HOST:PORT; ORDO_TOKEN a token of the cluster; ORDO_CA a PEM file, for TLS.
 
+use std::cell::Cell;
 use std::env;
 use std::error::Error;
 use std::fs::File;
@@ -35,10 +36,15 @@ mod ordo {
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A gateway or cluster that is still full after so many failures in a row, or takes no such message, is not asked again.
+const FAILURES_MAX: u32 = 8;
+
 /// Gateways keep nothing that must not be lost: what one of them did not answer, another one is asked.
 struct Gateways {
     channels: Vec<Channel>,
     current: usize,
+    /// In a row.
+    failures: Cell<u32>,
     token: MetadataValue<Ascii>,
 }
 
@@ -57,7 +63,7 @@ impl Gateways {
             channels.push(endpoint.connect_lazy());
         }
         let token = format!("Bearer {}", env::var("ORDO_TOKEN").unwrap_or_default()).parse()?;
-        Ok(Self { channels, current: 0, token })
+        Ok(Self { channels, current: 0, failures: Cell::new(0), token })
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
@@ -78,18 +84,23 @@ impl Gateways {
         mut once: impl AsyncFnMut(&Self, Channel) -> Result<T, Status>,
     ) -> Result<T, Status> {
         loop {
-            let error = match once(self, self.channels[self.current].clone()).await {
+            let result = once(self, self.channels[self.current].clone()).await;
+            let failures = self.failures.take();
+            let error = match result {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
             match error.code() {
-                Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted => {}
-                Code::Unknown | Code::Cancelled => {} // how tonic tells of a connection that was lost, and of its own timeout
+                Code::Unavailable | Code::DeadlineExceeded => {}
+                Code::ResourceExhausted if failures < FAILURES_MAX => {}
+                // How tonic tells of a connection that was lost, and of its own timeout; a gateway's status has no source.
+                Code::Unknown | Code::Cancelled if error.source().is_some() => {}
                 _ => return Err(error),
             }
             eprintln!("{error}");
             self.current = (self.current + 1) % self.channels.len();
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            tokio::time::sleep(Duration::from_millis(200 << failures.min(4))).await;
+            self.failures.set(failures.saturating_add(1));
         }
     }
 
@@ -98,7 +109,7 @@ impl Gateways {
         let open = OpenIdentityRequest { identity: identity.bytes.to_vec() };
         let opened = self
             .call(async |me, channel| {
-                SequencerClient::new(channel).open_identity(me.soon(open.clone())).await
+                sequencer(channel).open_identity(me.soon(open.clone())).await
             })
             .await?
             .into_inner();
@@ -126,6 +137,14 @@ impl Gateways {
         while let Some(line) = lines.next_segment().await? {
             number += 1;
             if number > opened.confirmed {
+                if line.len() > opened.payload_bytes_max as usize {
+                    Err(format!(
+                        "line {number} has {} bytes, and the cluster takes {}: \
+                         it was not sent, the lines before it were executed",
+                        line.len(),
+                        opened.payload_bytes_max
+                    ))?;
+                }
                 self.submit_one(SubmitRequest {
                     identity: identity.bytes.to_vec(),
                     number,
@@ -144,7 +163,7 @@ impl Gateways {
         let number = request.number;
         let answered = self
             .call(async |me, channel| {
-                SequencerClient::new(channel).submit(me.soon(request.clone())).await
+                sequencer(channel).submit(me.soon(request.clone())).await
             })
             .await;
         match answered {
@@ -169,8 +188,9 @@ impl Gateways {
                 topic: topic.clone(),
                 begin: Some(Begin::FromSequence(next)),
             });
-            let mut batches = SequencerClient::new(channel).subscribe_topic(request).await?.into_inner();
+            let mut batches = sequencer(channel).subscribe_topic(request).await?.into_inner();
             while let Some(batch) = batches.message().await? {
+                me.failures.set(0);
                 for message in batch.messages {
                     println!("{}\t{}", message.sequence, text(&message.payload));
                     next = message.sequence + 1;
@@ -189,14 +209,23 @@ impl Gateways {
             // A call that has ended has its error in message().
             let _ = steps.send(ConsumeRequest { step: Some(Step::Begin(begin)) }).await;
             let request = me.request(ReceiverStream::new(requests));
-            let mut responses = ConsumersClient::new(channel).consume(request).await?.into_inner();
+            let mut responses = consumers(channel).consume(request).await?.into_inner();
             while let Some(response) = responses.message().await? {
+                me.failures.set(0);
                 let _ = steps.send(handle(response.entries)).await;
             }
             Ok(())
         })
         .await
     }
+}
+
+fn sequencer(channel: Channel) -> SequencerClient<Channel> {
+    SequencerClient::new(channel).max_decoding_message_size(usize::MAX)
+}
+
+fn consumers(channel: Channel) -> ConsumersClient<Channel> {
+    ConsumersClient::new(channel).max_decoding_message_size(usize::MAX)
 }
 
 fn handle(entries: Vec<ConsumedEntry>) -> ConsumeRequest {

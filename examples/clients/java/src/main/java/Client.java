@@ -26,6 +26,8 @@ import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.logging.Level;
+import java.util.logging.Logger;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import ordo.v1.ConsumersGrpc;
@@ -45,17 +47,27 @@ import ordo.v1.SequencerGrpc;
  */
 public final class Client {
     private static final long TIMEOUT_S = 5;
+    /** Held here, as loggers that nobody holds lose their level: grpc tells of its start in several lines. */
+    private static final Logger GRPC = Logger.getLogger("io.grpc");
+    /** A gateway or cluster that is still full after so many failures in a row, or takes no such message, is not asked again. */
+    private static final int FAILURES_MAX = 8;
 
     private final List<ManagedChannel> channels = new ArrayList<>();
     private int current;
+    /** In a row. */
+    private int failures;
 
     private Client() throws Exception {
+        GRPC.setLevel(Level.WARNING);
         String ca = System.getenv("ORDO_CA");
         ChannelCredentials security = ca == null
             ? InsecureChannelCredentials.create()
             : TlsChannelCredentials.newBuilder().trustManager(new File(ca)).build();
         for (String address : System.getenv("ORDO_GATEWAYS").split(",")) {
-            channels.add(Grpc.newChannelBuilder(address, security).keepAliveTime(20, TimeUnit.SECONDS).build());
+            channels.add(Grpc.newChannelBuilder(address, security)
+                .keepAliveTime(20, TimeUnit.SECONDS)
+                .maxInboundMessageSize(Integer.MAX_VALUE)
+                .build());
         }
     }
 
@@ -67,14 +79,22 @@ public final class Client {
     private <T> T call(Call<T> call) throws InterruptedException {
         while (true) {
             try {
-                return call.make(channels.get(current));
+                T answer = call.make(channels.get(current));
+                failures = 0;
+                return answer;
             } catch (StatusRuntimeException error) {
-                switch (error.getStatus().getCode()) {
-                    case UNAVAILABLE, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED -> System.err.println(error.getMessage());
-                    default -> throw error;
+                boolean isAgain = switch (error.getStatus().getCode()) {
+                    case UNAVAILABLE, DEADLINE_EXCEEDED -> true;
+                    case RESOURCE_EXHAUSTED -> failures < FAILURES_MAX;
+                    default -> false;
+                };
+                if (!isAgain) {
+                    failures = 0;
+                    throw error;
                 }
+                System.err.println(error.getMessage());
                 current = (current + 1) % channels.size();
-                Thread.sleep(200);
+                Thread.sleep(200L << Math.min(failures++, 4));
             }
         }
     }
@@ -144,6 +164,10 @@ public final class Client {
         long number = 0;
         for (ByteString line = readLine(input); line != null; line = readLine(input)) {
             if (++number > opened.getConfirmed()) {
+                if (line.size() > opened.getPayloadBytesMax()) {
+                    throw new IllegalArgumentException("line " + number + " has " + line.size() + " bytes, and the cluster"
+                        + " takes " + opened.getPayloadBytesMax() + ": it was not sent, the lines before it were executed");
+                }
                 submitOne(Ordo.SubmitRequest.newBuilder()
                     .setIdentity(identity.bytes)
                     .setNumber(number)
@@ -189,6 +213,7 @@ public final class Client {
             Ordo.SubscribeTopicRequest request =
                 Ordo.SubscribeTopicRequest.newBuilder().setTopic(topic).setFromSequence(next[0]).build();
             sequencer(gateway).subscribeTopic(request).forEachRemaining(batch -> {
+                failures = 0;
                 for (Ordo.TopicMessage message : batch.getMessagesList()) {
                     say(message.getSequence(), message.getPayload().toStringUtf8());
                     next[0] = message.getSequence() + 1;
@@ -207,7 +232,9 @@ public final class Client {
             Ordo.BeginConsuming.Builder begin = Ordo.BeginConsuming.newBuilder().setName(name).setIsShared(true);
             requests.onNext(Ordo.ConsumeRequest.newBuilder().setBegin(begin).build());
             while (true) {
-                requests.onNext(handle(responses.take()));
+                Ordo.ConsumeResponse response = responses.take();
+                failures = 0;
+                requests.onNext(handle(response));
             }
         });
     }
