@@ -5,6 +5,7 @@
 //	client consume NAME                  as a member of the shared durable consumer NAME
 //
 // ORDO_GATEWAYS is HOST:PORT,HOST:PORT; ORDO_TOKEN a token of the cluster; ORDO_CA a PEM file, for TLS.
+// Without a token or TLS they are left out, or empty.
 package main
 
 import (
@@ -71,7 +72,10 @@ func connect() (*Gateways, error) {
 
 // Makes a call, again and at the next gateway for as long as its outcome is unknown or nobody can take it.
 func (gateways *Gateways) call(once func(context.Context, *grpc.ClientConn) error) error {
-	ctx := metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+os.Getenv("ORDO_TOKEN"))
+	ctx := context.Background()
+	if token := os.Getenv("ORDO_TOKEN"); token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+	}
 	for {
 		err := once(ctx, gateways.connections[gateways.current])
 		switch code := status.Code(err); {

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! ORDO_GATEWAYS is HOST:PORT,HOST:PORT; ORDO_TOKEN a token of the cluster; ORDO_CA a PEM file, for TLS.
+//! Without a token or TLS they are left out, or empty.
 
 use std::cell::Cell;
 use std::env;
@@ -45,12 +46,12 @@ struct Gateways {
     current: usize,
     /// In a row.
     failures: Cell<u32>,
-    token: MetadataValue<Ascii>,
+    token: Option<MetadataValue<Ascii>>,
 }
 
 impl Gateways {
     fn from_environment() -> Result<Self, Box<dyn Error>> {
-        let ca = env::var("ORDO_CA").ok().map(std::fs::read).transpose()?;
+        let ca = given("ORDO_CA").map(std::fs::read).transpose()?;
         let mut channels = Vec::new();
         for address in env::var("ORDO_GATEWAYS")?.split(',') {
             let scheme = if ca.is_some() { "https" } else { "http" };
@@ -62,13 +63,15 @@ impl Gateways {
             }
             channels.push(endpoint.connect_lazy());
         }
-        let token = format!("Bearer {}", env::var("ORDO_TOKEN").unwrap_or_default()).parse()?;
+        let token = given("ORDO_TOKEN").map(|token| format!("Bearer {token}").parse()).transpose()?;
         Ok(Self { channels, current: 0, failures: Cell::new(0), token })
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        request.metadata_mut().insert("authorization", self.token.clone());
+        if let Some(token) = &self.token {
+            request.metadata_mut().insert("authorization", token.clone());
+        }
         request
     }
 
@@ -218,6 +221,10 @@ impl Gateways {
         })
         .await
     }
+}
+
+fn given(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 fn sequencer(channel: Channel) -> SequencerClient<Channel> {

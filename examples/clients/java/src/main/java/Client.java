@@ -44,6 +44,7 @@ import ordo.v1.SequencerGrpc;
  * </pre>
  *
  * ORDO_GATEWAYS is HOST:PORT,HOST:PORT; ORDO_TOKEN a token of the cluster; ORDO_CA a PEM file, for TLS.
+ * Without a token or TLS they are left out, or empty.
  */
 public final class Client {
     private static final long TIMEOUT_S = 5;
@@ -60,7 +61,7 @@ public final class Client {
     private Client() throws Exception {
         GRPC.setLevel(Level.WARNING);
         String ca = System.getenv("ORDO_CA");
-        ChannelCredentials security = ca == null
+        ChannelCredentials security = ca == null || ca.isEmpty()
             ? InsecureChannelCredentials.create()
             : TlsChannelCredentials.newBuilder().trustManager(new File(ca)).build();
         for (String address : System.getenv("ORDO_GATEWAYS").split(",")) {
@@ -101,8 +102,10 @@ public final class Client {
 
     private static <S extends AbstractStub<S>> S withToken(S stub) {
         Metadata metadata = new Metadata();
-        Metadata.Key<String> name = Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
-        metadata.put(name, "Bearer " + System.getenv("ORDO_TOKEN"));
+        String token = System.getenv("ORDO_TOKEN");
+        if (token != null && !token.isEmpty()) {
+            metadata.put(Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER), "Bearer " + token);
+        }
         return stub.withInterceptors(MetadataUtils.newAttachHeadersInterceptor(metadata));
     }
 
