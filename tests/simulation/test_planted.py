@@ -353,7 +353,7 @@ IN_EVERY_RUN = frozenset({
     "a_snapshot_counts_that_one_service_has_not_taken", "what_is_lost_is_told_as_nothing",
     "a_log_begins_anew_behind_an_older_snapshot", "snapshots_forget_ids", "snapshots_forget_the_unit_of_time",
     "any_folder_is_taken", "another_clusters_log_counts", "refusals_count_as_votes",
-    "what_is_not_known_to_be_committed_is_thrown_away",
+    "what_is_not_known_to_be_committed_is_thrown_away", "syncs_are_through_by_the_next_heartbeat",
 })  # fmt: skip
 """One of each kind, and of each file, that shows soon; `make test SUITE=thorough` finds all of them, as CI does."""
 

@@ -72,7 +72,8 @@ def ordered(source: Source, receiver: Receiver, stopped: asyncio.Event) -> None:
 
 def test_each_message_is_sent_until_it_is_taken_and_only_then_the_next() -> None:
     stopped = asyncio.Event()
-    source, receiver = Source([100, 200, 300], stopped.set), Receiver(Outcome(), REFUSED, REFUSED)
+    source = Source([100, 200, 300], lambda: stopped.set() if len(source.committed) == 3 else None)
+    receiver = Receiver(Outcome(), REFUSED, REFUSED)
     ordered(source, receiver, stopped)
     assert receiver.positions == [100, 200, 200, 200, 300]
     assert source.committed == [100, 200, 300]
