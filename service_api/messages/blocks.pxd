@@ -107,7 +107,6 @@ cdef class BlockCodec:
     cdef Py_ssize_t _write(self, object value, uint8_t* at, Py_ssize_t room) except -1
     cdef int _write_block(self, object value, uint8_t* at) except -1
     cdef int _write_field(self, Py_ssize_t index, object found, uint8_t* at) except -1
-    cdef int _refuse(self, Py_ssize_t index, object found) except -1
     cdef bint _write_other(self, FieldPlan* plan, object helper, object found, uint8_t* at) except -1
     cdef bint _write_real(self, FieldPlan* plan, double real, uint8_t* at) noexcept
     cdef bint _write_mantissa(self, FieldPlan* plan, object mantissa, uint8_t* at) except -1
@@ -115,8 +114,7 @@ cdef class BlockCodec:
     cdef object _read_block(self, const uint8_t* at, Py_ssize_t length, Py_ssize_t version)
     cdef object _find_field(self, Py_ssize_t index, const uint8_t* at, Py_ssize_t length, Py_ssize_t version)
     cdef object _read_field(self, Py_ssize_t index, const uint8_t* at)
-    cdef object _number(self, Py_ssize_t index, uint64_t bits)
-    cdef object _read_real(self, Py_ssize_t index, uint64_t bits)
+    cdef object _read_real(self, FieldPlan* plan, uint64_t bits)
 
 cdef class Group:
     cdef readonly str name

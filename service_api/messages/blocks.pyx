@@ -190,9 +190,6 @@ cdef class BlockCodec:
                 return 0
         except (OverflowError, TypeError, ValueError, KeyError, ArithmeticError, struct.error):
             pass
-        self._refuse(index, found)
-
-    cdef int _refuse(self, Py_ssize_t index, object found) except -1:
         raise MessageError(
             f"{self.of_class.__name__}.{self._names[index]} is {found!r:.60}: allowed are {self._allowed[index]}"
         )
@@ -269,10 +266,7 @@ cdef class BlockCodec:
         return made
 
     cdef object _read_block(self, const uint8_t* at, Py_ssize_t length, Py_ssize_t version):
-        """Make an object of the values of one block; those that are not there have their defaults (§7).
-
-        What could not have been written is not read either: who is given an object can write it again.
-        """
+        """Make an object of the values of one block; those that are not there have their defaults (§7)."""
         cdef Py_ssize_t index
         cdef FieldPlan* plan
         cdef uint64_t bits
@@ -285,8 +279,10 @@ cdef class BlockCodec:
             bits = load(at + plan.place, plan.length, self._swaps)      # as _read_field, without a call
             if plan.is_optional and bits == plan.null:
                 fill_slot(made, plan.slot, None)
+            elif plan.kind == SIGNED:
+                fill_slot(made, plan.slot, PyLong_FromLongLong(signed(bits, plan.length)))
             else:
-                fill_slot(made, plan.slot, self._number(index, bits))
+                fill_slot(made, plan.slot, PyLong_FromUnsignedLongLong(bits))
         return made
 
     cdef object _find_field(self, Py_ssize_t index, const uint8_t* at, Py_ssize_t length, Py_ssize_t version):
@@ -318,21 +314,21 @@ cdef class BlockCodec:
             return (<BlockCodec>helper)._read_block(at, plan.length, 0xFFFF)
         bits = load(at, plan.length, self._swaps)
         if plan.kind == REAL:
-            return self._read_real(index, bits)
+            return self._read_real(plan, bits)
         if plan.is_optional and bits == plan.null:
             return None
-        if plan.kind <= UNSIGNED:
-            return self._number(index, bits)
+        if plan.kind == SIGNED:
+            return PyLong_FromLongLong(signed(bits, plan.length))
+        if plan.kind == UNSIGNED:
+            return PyLong_FromUnsignedLongLong(bits)
         if plan.kind == BOOLEAN:
             if bits > 1:
                 raise MessageError(f"{self.of_class.__name__}.{self._names[index]} is {bits}: no Boolean, which is 0 or 1")
             return bits == 1
         if plan.kind == DECIMAL:
-            mantissa = PyLong_FromLongLong(signed(bits, plan.length)) if plan.low < 0 else PyLong_FromUnsignedLongLong(bits)
-            found = EXACT.scaleb(Decimal(mantissa), -helper)
-            if not plan.low <= mantissa <= plan.high:
-                self._refuse(index, found)
-            return found
+            if plan.low < 0:
+                return EXACT.scaleb(Decimal(PyLong_FromLongLong(signed(bits, plan.length))), -helper)
+            return EXACT.scaleb(Decimal(PyLong_FromUnsignedLongLong(bits)), -helper)
         found = (<Names>helper).member(signed(bits, plan.length) if plan.low < 0 else <int64_t>bits)
         if found is None:
             raise MessageError(
@@ -340,21 +336,7 @@ cdef class BlockCodec:
             )
         return found
 
-    cdef object _number(self, Py_ssize_t index, uint64_t bits):
-        """Return an integer. Raises MessageError for one beyond its bounds, such as what stands for null."""
-        cdef FieldPlan* plan = &self._fields[index]
-        cdef int64_t number
-        if plan.kind == UNSIGNED:
-            if not <uint64_t>plan.low <= bits <= plan.high:
-                self._refuse(index, PyLong_FromUnsignedLongLong(bits))
-            return PyLong_FromUnsignedLongLong(bits)
-        number = signed(bits, plan.length)
-        if not plan.low <= number <= <int64_t>plan.high:
-            self._refuse(index, PyLong_FromLongLong(number))
-        return PyLong_FromLongLong(number)
-
-    cdef object _read_real(self, Py_ssize_t index, uint64_t bits):
-        cdef FieldPlan* plan = &self._fields[index]
+    cdef object _read_real(self, FieldPlan* plan, uint64_t bits):
         cdef double real
         cdef float single
         if plan.length == 4:
@@ -362,11 +344,7 @@ cdef class BlockCodec:
             real = single
         else:
             memcpy(&real, &bits, 8)
-        if not isnan(real):
-            return PyFloat_FromDouble(real)
-        if not plan.is_optional:
-            self._refuse(index, real)
-        return None
+        return None if plan.is_optional and isnan(real) else PyFloat_FromDouble(real)
 
 
 cdef class Group:

@@ -88,6 +88,8 @@ class TypedService(ClusteredService):
         if found is None:
             raise Reject(f"{type(self).__name__} does not take {type(message).__name__}, which is an answer")
         handler, takes_header, answers = found
+        if answers:
+            _check_values(message)
         answer = handler(self, session, message, header) if takes_header else handler(self, session, message)
         if answers and type(answer) not in answers:
             raise MessageError(_describe_wrong_answer(type(self), handler, message, answer, answers))
@@ -97,6 +99,17 @@ class TypedService(ClusteredService):
         self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header, error: MessageError
     ) -> bytes | None:
         """Execute bytes that are no message that the service knows. Unless overridden, they are refused."""
+        raise Reject(error.message) from error
+
+
+def _check_values(message: object) -> None:
+    """Refuse a request that could not have been written, so that the service can write its values into an answer.
+
+    For a Request alone: what earlier releases executed of other messages has to be executed again alike.
+    """
+    try:
+        encode(message)
+    except MessageError as error:
         raise Reject(error.message) from error
 
 

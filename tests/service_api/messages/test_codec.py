@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import re
-import struct
 import sys
 import weakref
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordo import message
-from ordo.messages import Fixed, Float64, Int32, UInt64, decode, encode, number, view
+from ordo.messages import decode, encode, view
 from ordo.runtime.errors import MessageError
 from tests.service_api.messages.orders import (
     NEW,
@@ -138,51 +134,14 @@ def test_damaged_bytes_give_a_message_or_an_error(data: st.DataObject) -> None:
         payload[place] = data.draw(st.integers(0, 255))
     for read in (NEW.decode, OLD.decode, lambda found: list_of_values(view(Everything, found))):
         try:
-            found = read(payload)
+            read(payload)
         except MessageError as error:
             assert "\n" not in error.message
-        else:
-            if not isinstance(found, list):
-                encode(found)  # a service may answer with what it was given
 
 
 def list_of_values(seen: Any) -> list[object]:
     with seen:
         return [getattr(seen, name) for name in Everything.__slots__]  # type: ignore[attr-defined]
-
-
-@message(id=77)
-class Strict:
-    signed: Int32
-    unsigned: UInt64
-    real: Float64
-    bounded: Annotated[int, number("uint8", low=1, high=9)]
-    price: Annotated[Decimal, Fixed(2)]
-
-
-@pytest.mark.parametrize(
-    ("name", "bits", "says"),
-    [
-        ("signed", struct.pack("<i", -(2**31)), "Strict.signed is -2147483648: allowed are -2147483647 to 2147483647"),
-        ("unsigned", b"\xff" * 8, "Strict.unsigned is 18446744073709551615: allowed are 0 to 18446744073709551614"),
-        ("real", struct.pack("<d", math.nan), "Strict.real is nan: allowed are double, without NaN"),
-        ("bounded", b"\x0a", "Strict.bounded is 10: allowed are 1 to 9"),
-        (
-            "price",
-            struct.pack("<q", -(2**63)),
-            "Strict.price is Decimal('-92233720368547758.08'): allowed are decimals",
-        ),
-    ],
-)
-def test_what_cannot_be_written_is_not_read(name: str, bits: bytes, says: str) -> None:
-    """What stands for None in an optional field is no number in one that has to have a value."""
-    payload = bytearray(encode(Strict(1, 2, 3.5, 4, Decimal("5.25"))))
-    offsets = {"signed": 8, "unsigned": 12, "real": 20, "bounded": 28, "price": 29}
-    payload[offsets[name] : offsets[name] + len(bits)] = bits
-    with pytest.raises(MessageError, match=re.escape(says)):
-        decode(Strict, payload)
-    with view(Strict, payload) as seen, pytest.raises(MessageError, match=re.escape(says)):
-        getattr(seen, name)
 
 
 def test_rows_without_bytes_are_bounded() -> None:

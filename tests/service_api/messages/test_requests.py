@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar, cast
+import math
+import struct
+from decimal import Decimal
+from typing import Annotated, Any, Generic, TypeVar, cast
 
 import pytest
 
 from ordo import ClientSession, Request, SnapshotWriter, TypedService, decode, encode, handles, message
 from ordo.errors import MessageError, PayloadError, RequestOutcome
-from ordo.messages import UInt32
+from ordo.messages import Fixed, Float64, Int32, UInt32, UInt64, number
 from ordo.service_api.messages.request import to_request
 from ordo.testing import Input, Message, OpenSession, ServiceHarness, check_service
 
@@ -203,3 +206,54 @@ def test_a_service_that_answers_something_else_is_refused_when_it_is_made() -> N
         class Bare(TypedService):
             @handles
             def place(self, session: ClientSession | None, order: Order): ...  # type: ignore[no-untyped-def]
+
+
+@message(id=6)
+class Exact(Request[Ack]):
+    signed: Int32
+    unsigned: UInt64
+    real: Float64
+    bounded: Annotated[int, number("uint8", low=1, high=9)]
+    price: Annotated[Decimal, Fixed(2)]
+
+
+class Taker(TypedService):
+    @handles
+    def take(self, session: ClientSession | None, order: Exact) -> Ack:
+        return Ack(order.bounded)
+
+    @handles
+    def note(self, session: ClientSession | None, plain: Plain) -> bytes:
+        return b"%d" % plain.order
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None: ...
+
+
+def answers_of(*payloads: bytes) -> list[bytes]:
+    harness = ServiceHarness(Taker)
+    harness.execute(OpenSession(1, 1), *(Message(1, 2 + place, one) for place, one in enumerate(payloads)))
+    return [bytes(effect.value) for effect in harness.effects]
+
+
+@pytest.mark.parametrize(
+    ("offset", "bits", "says"),
+    [
+        (8, struct.pack("<i", -(2**31)), "Exact.signed is -2147483648: allowed are -2147483647 to 2147483647"),
+        (12, b"\xff" * 8, "Exact.unsigned is 18446744073709551615: allowed are 0 to 18446744073709551614"),
+        (20, struct.pack("<d", math.nan), "Exact.real is nan: allowed are double, without NaN"),
+        (28, b"\x0a", "Exact.bounded is 10: allowed are 1 to 9"),
+        (29, struct.pack("<q", -(2**63)), "Exact.price is Decimal('-92233720368547758.08'): allowed are decimals"),
+    ],
+)
+def test_a_request_that_could_not_have_been_written_is_refused(offset: int, bits: bytes, says: str) -> None:
+    """What stands for None in an optional field is no number in one that has to have a value."""
+    payload = bytearray(encode(Exact(1, 2, 3.5, 4, Decimal("5.25"))))
+    assert answers_of(bytes(payload)) == [encode(Ack(4))]
+    payload[offset : offset + len(bits)] = bits
+    (refused,) = answers_of(bytes(payload))
+    assert refused.decode().startswith(says)
+
+
+def test_other_messages_are_executed_as_earlier_releases_do() -> None:
+    payload = encode(Plain(1))[:8] + b"\xff" * 4
+    assert answers_of(payload) == [b"4294967295"]
