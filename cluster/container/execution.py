@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from ordo.cluster.container.record_orders import RECORD_CALLBACKS
-from ordo.runtime.errors import Category, OrdoError, PayloadError, ServiceError
+from ordo.runtime.errors import Category, MessageError, OrdoError, PayloadError, ServiceError
 from ordo.runtime.reporting.failures import traceback_of
 from ordo.runtime.reporting.logging import tell
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from ordo.cluster.container.streams.loop import ContainerLoop
     from ordo.cluster.wire.counters.component_errors import ComponentErrors
     from ordo.service_api.service import Service
+
+
+OF_SERVICES = (ServiceError, PayloadError, MessageError)
+"""Errors of Ordo that a service raises by its own mistake: its record can be left out, as after any other exception."""
 
 
 class ContainerState(Enum):
@@ -101,7 +105,7 @@ class ServiceExecution:
         if self.state is ContainerState.FAILED:
             raise error
         self.state = ContainerState.FAILED
-        if isinstance(error, OrdoError) and not isinstance(error, ServiceError | PayloadError):
+        if isinstance(error, OrdoError) and not isinstance(error, OF_SERVICES):
             self.record_error(error)
             raise error
         where = f"service {type(loop.service).__name__} raised in {loop.callback} at position {position}"

@@ -13,7 +13,7 @@ from ordo.cluster.container.service_container import ServiceContainer
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.counters.mark_file import read_mark_file
 from ordo.cluster.wire.levels import REQUEST_ID_LEVEL
-from ordo.runtime.errors import ClusterError, ServiceError, SnapshotError
+from ordo.runtime.errors import ClusterError, MessageError, ServiceError, SnapshotError
 from ordo.runtime.native.error_log import read_errors
 from ordo.service_api.native import Header
 from ordo.service_api.service import (
@@ -671,6 +671,27 @@ def test_a_service_that_raises_ends_the_container_and_says_where(node: ServiceNo
     node.cycle(container)
     assert service.calls == before
     assert node.service_position.value < position
+
+
+class Unwritable(ClusteredService):
+    """Answers with a message that cannot be written."""
+
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes | None:
+        raise MessageError("Balance.cents is -1: allowed are 0 to 9")
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None: ...
+
+
+def test_an_error_of_a_message_that_a_service_raises_is_its_failure(node: ServiceNode, start: Start) -> None:
+    """As any other exception: the record is named, so that it can be left out."""
+    container = start(Unwritable())
+    node.begin_term(0, leads=False)
+    node.open_session(1)
+    position = node.message(1, b"buy")
+    node.commit()
+    says = f"Unwritable raised in on_session_message at position {position}: MessageError: Balance.cents is -1"
+    with pytest.raises(ServiceError, match=says):
+        node.run(container)
 
 
 def test_a_term_of_a_version_that_had_no_time_unit_is_in_milliseconds(node: ServiceNode, start: Start) -> None:
