@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import index
 
 from ordo.runtime.errors import ServiceCallError
 
@@ -12,7 +13,7 @@ NUMBER_MIN, NUMBER_MAX = -(1 << 63), (1 << 63) - 1
 def check_timer(correlation_id: int, deadline: int) -> None:
     """Raise ServiceCallError unless a timer can be written into the log: both are numbers of 64 bits."""
     for name, value in (("correlation_id", correlation_id), ("deadline", deadline)):
-        if not (isinstance(value, int) and NUMBER_MIN <= value <= NUMBER_MAX):
+        if not (hasattr(value, "__index__") and NUMBER_MIN <= index(value) <= NUMBER_MAX):
             raise ServiceCallError(f"schedule_timer: {name}={value!r}: must be a whole number of 64 bits")
 
 

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING
 from ordo.runtime.errors import ServiceError
 from ordo.runtime.random import RandomSource
 from ordo.service_api.service import Service, TimeUnit
-from ordo.service_api.testing.harness import Input, Message, OpenSession, ServiceHarness
+from ordo.service_api.testing.harness import AdvanceTime, Input, Message, OpenSession, ServiceHarness
 
 if TYPE_CHECKING:
     from random import Random
 
 PAYLOAD_BYTES_MAX = 1 << 16
 SHOWN_BYTES = 60
+TIMERS_EVERY, TIMERS_AFTER_S = 100, 60
+"""After so many messages as much time has passed, and timers fire."""
 WORD = re.compile(rb"[\w.+-]+")
 LONG_NUMBER = b"9" * 5_000
 """More digits than `int` and `str` convert."""
@@ -58,10 +60,10 @@ def check_hostile(
     if not samples:
         raise ValueError("inputs: give messages of clients, of which hostile ones are made")
     harness = ServiceHarness(make_service, time_unit=time_unit).execute(*items)
-    session_id = 1 + max((one.session_id for one in items if isinstance(one, OpenSession)), default=0)
-    harness.execute(OpenSession(session_id, harness.time))
-    state = harness.take_snapshot().messages
-    for payload in islice(hostile_payloads(samples, RandomSource(seed).stream("hostile")), tries):
+    session_id = _choose_session(harness, items)
+    for number, payload in enumerate(islice(hostile_payloads(samples, RandomSource(seed).stream("hostile")), tries)):
+        if number % TIMERS_EVERY == 0:
+            state = _fire_timers(harness)
         known = len(harness.effects)
         try:
             harness.execute(Message(session_id, harness.time, payload))
@@ -71,10 +73,33 @@ def check_hostile(
                 f"a client can stop it: {_show(payload)} raises {type(error).__name__}: {error}; refuse it with Reject "
                 "before anything changes"
             ) from error
-        if after != state and any(one.kind == "reject" for one in harness.effects[known:]):
+        is_refused = any(one.kind == "reject" and one.key == session_id for one in harness.effects[known:])
+        if after != state and is_refused:
             raise ServiceError(f"a refused message has changed the state: {_show(payload)}; raise Reject before that")
         state = after
     _check_restored(make_service, harness)
+
+
+def _choose_session(harness: ServiceHarness, items: Sequence[Input]) -> int:
+    """Return the session of the last message while it is open: it may have shown who it is. Else open another."""
+    spoke = [one.session_id for one in items if isinstance(one, Message) and one.session_id is not None]
+    if harness.get_client_session(spoke[-1]) is not None:
+        return spoke[-1]
+    opened = [one for one in items if isinstance(one, OpenSession)]
+    session_id = 1 + max(one.session_id for one in opened)
+    harness.execute(OpenSession(session_id, harness.time, opened[-1].encoded_principal))
+    return session_id
+
+
+def _fire_timers(harness: ServiceHarness) -> tuple[bytes, ...]:
+    """Let time pass; return the state behind it."""
+    try:
+        harness.execute(AdvanceTime(harness.time + harness.time_unit.duration(seconds=TIMERS_AFTER_S)))
+        return harness.take_snapshot().messages
+    except Exception as error:
+        raise ServiceError(
+            f"a client can stop it: a timer that it has set raises {type(error).__name__}: {error}"
+        ) from error
 
 
 def _check_restored(make_service: Callable[[], Service], harness: ServiceHarness) -> None:

@@ -11,6 +11,7 @@ from ordo import ClientSession, Cluster, ClusteredService, Header, Reject, Snaps
 from ordo.runtime.errors import ServiceCallError, ServiceError
 from ordo.runtime.random import RandomSource
 from ordo.service_api.testing.hostile import PAYLOAD_BYTES_MAX, hostile_payloads
+from ordo.service_api.timers import check_timer
 from ordo.testing import Message, OpenSession, Query, ServiceHarness, check_hostile
 
 
@@ -198,3 +199,59 @@ def test_a_timer_that_the_log_cannot_hold_is_refused(correlation_id: int, deadli
 
     with pytest.raises(ServiceCallError, match="must be a whole number of 64 bits"):
         ServiceHarness(Timed).execute(*inputs(b"1"))
+
+
+class Known(Sum):
+    """Takes messages of one session alone, and offers itself one that it refuses."""
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes | None:
+        if session is None:
+            raise Reject("not from a client")
+        if session.encoded_principal != b"ann":
+            raise Reject("who is it?")
+        if payload.startswith(b"9"):
+            raise KeyError(payload)
+        self.total += 1
+        self.cluster.offer(b"noted")
+        return None
+
+
+class Timed(Sum):
+    """Fails when its timer fires."""
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes | None:
+        self.cluster.schedule_timer(1, timestamp + 1_000)
+        return None
+
+    def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
+        raise KeyError(correlation_id)
+
+
+def test_it_speaks_as_the_client_of_the_inputs_does() -> None:
+    with pytest.raises(ServiceError, match=r"a client can stop it: payload b'9.* raises KeyError"):
+        check_hostile(Known, [OpenSession(1, 1), OpenSession(2, 1, b"ann"), Message(2, 2, b"buy 1")])
+
+
+def test_timers_that_were_set_fire() -> None:
+    with pytest.raises(ServiceError, match="a client can stop it: a timer that it has set raises KeyError"):
+        check_hostile(Timed, inputs(b"40"))
+
+
+class Index:
+    """A whole number of another library, as numpy has them."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __index__(self) -> int:
+        return self.value
+
+
+def test_whole_numbers_of_other_libraries_are_deadlines_as_well() -> None:
+    check_timer(Index(1), Index(1 << 62))  # type: ignore[arg-type]
+    with pytest.raises(ServiceCallError, match="must be a whole number of 64 bits"):
+        check_timer(Index(1), Index(1 << 63))  # type: ignore[arg-type]
