@@ -23,10 +23,12 @@ class Counter(ClusteredService):
     ) -> bytes | None:
         if session is None:
             return None
-        if len(payload) > 18 or not payload.removeprefix(b"-").isdigit():
-            raise Reject("not a number of up to 18 digits")
-        self.total += int(payload)
-        return str(self.total).encode()
+        try:
+            answer = str(self.total + int(payload)).encode()
+        except ValueError:
+            raise Reject("not a number") from None
+        self.total = int(answer)
+        return answer
 
     def on_query(self, payload: bytes) -> bytes:
         return str(self.total).encode()
