@@ -94,7 +94,10 @@ cdef class Names:
             return <object>found
         if not self._is_flags:
             return None
-        made = self.of_class(number)
+        try:
+            made = self.of_class(number)
+        except ValueError:             # the class does not allow bits without a name
+            return None
         if len(self._members) < FLAGS_KEPT_MAX:
             self._members[number] = made
         return made

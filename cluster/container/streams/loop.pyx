@@ -170,8 +170,8 @@ cdef class ContainerLoop(Agent):
         if session_id in self._sessions:
             raise ServiceError(f"log: session opened twice: session_id={session_id} position={self.log_position}")
         cdef ContainerSession session = self.make_session(session_id, response_stream_id, response_channel, principal)
-        self._sessions[session_id] = session
         self._session_pointers.put(session_id, <void*> session)
+        self._sessions[session_id] = session
         return session
 
     def remove_session(self, int64_t session_id):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from decimal import Decimal
+from enum import STRICT, IntFlag
 from typing import Annotated, Any, Generic, TypeVar, cast
 
 import pytest
@@ -257,3 +258,20 @@ def test_a_request_that_could_not_have_been_written_is_refused(offset: int, bits
 def test_other_messages_are_executed_as_earlier_releases_do() -> None:
     payload = encode(Plain(1))[:8] + b"\xff" * 4
     assert answers_of(payload) == [b"4294967295"]
+
+
+class Side(IntFlag, boundary=STRICT):
+    BUY = 1
+    SELL = 2
+
+
+@message(id=8)
+class Sided:
+    side: Side
+
+
+def test_bits_that_a_class_of_flags_does_not_allow_are_refused() -> None:
+    payload = bytearray(encode(Sided(Side.BUY)))
+    payload[8] = 4
+    with pytest.raises(MessageError, match="side is 4, which no Side has"):
+        decode(Sided, payload)
