@@ -608,10 +608,11 @@ class AsyncClusterClient:
             self._client._fail_requests(error)
             if self._client.descriptor is not None:
                 self._loop.remove_reader(self._client.descriptor)
-        self._changes.announce()
-        if self._failure is None:
-            self._waits.end_late(self._loop.time(), self._client.request_trouble)
-            self._schedule()
+        finally:  # also when a callback of the program raises: nobody else ends what waits
+            self._changes.announce()
+            if self._failure is None:
+                self._waits.end_late(self._loop.time(), self._client.request_trouble)
+                self._schedule()
 
     def _schedule(self) -> None:
         """Have a cycle run soon. A timer that runs no later is left as it is."""
