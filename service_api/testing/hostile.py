@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PAYLOAD_BYTES_MAX = 1 << 16
 SHOWN_BYTES = 60
 TIMERS_EVERY, TIMERS_AFTER_S = 100, 60
-"""After so many messages as much time has passed, and timers fire."""
+"""Time passes after each hundred messages, so that timers fire."""
 WORD = re.compile(rb"[\w.+-]+")
 LONG_NUMBER = b"9" * 5_000
 """More digits than `int` and `str` convert."""
