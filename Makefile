@@ -29,7 +29,7 @@ chosen = $(or $(addprefix $(1)-,$(filter $(call others,$(1)),$($(2)))),\
 	$(error $(2)=$($(2)) is not there: choose one of $(call others,$(1))))
 
 .DEFAULT_GOAL := help
-.PHONY: help build extras verify fix test test-deterministic test-processes test-under-load nightly demo bench budget bench-transport bench-peers bench-attacks sim seeds explore test-thorough test-soak soak test-faults test-nemesis test-sessions test-debug sanitized fuzz test-asan \
+.PHONY: help build extras verify style fix test test-deterministic test-processes test-under-load nightly demo bench budget bench-transport bench-peers bench-attacks sim seeds explore test-thorough test-soak soak test-faults test-nemesis test-sessions test-debug sanitized fuzz test-asan \
 	bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-clients test-mutants test-aeron-suite test-arm64 test-docker test-kubernetes pictures release
 
 # What follows ## is in `make help`, what follows #: with ALL=1 only.
@@ -85,11 +85,14 @@ build/.demo: .venv/.core $(SOURCES)
 verify: build .venv/.all ## check style, types and the rules of the house; writes nothing
 	@status=0; \
 	$(BIN)/mypy & types=$$!; \
-	$(BIN)/ruff check . || status=1; \
-	$(BIN)/ruff format --check . || status=1; \
+	$(MAKE) -s style || status=1; \
 	$(BIN)/python -m tools.verify || status=1; \
 	wait $$types || status=1; \
 	exit $$status
+
+style: .venv/.base #: check style and format alone, in a second; `make verify` does this and much more
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
 
 fix: build ## format and repair what can be repaired
 	$(BIN)/python -m tools.records

@@ -105,9 +105,7 @@ def test_counter() -> None:
     ]
     harness = check_service(Counter, inputs)
     assert harness.egress(1) == [b"40", b"42"]
-    assert [effect.value for effect in harness.effects if effect.kind == "reject"] == [
-        b"not a number"
-    ]
+    assert [effect.value for effect in harness.effects if effect.kind == "reject"] == [b"not a number"]
 
 
 @pytest.mark.parametrize("service", [Echo, NativeEcho])
