@@ -87,12 +87,19 @@ class Asked(NamedTuple):
     pending: AsyncPendingRequest[object]
 
 
+ANSWERED_KEPT = 1024  # requests kept at the least before those that are answered are looked for behind a slow one
+
+
 class AnswerWaits:
     """Waits for answers, with a time at which each ends: one look a cycle, instead of a timer for each request."""
 
     def __init__(self) -> None:
         self._waits: deque[tuple[float, int, Asked]] = deque()  # by time, and then in order
         self._numbers = count()
+        self._kept_max = ANSWERED_KEPT
+
+    def __len__(self) -> int:
+        return len(self._waits)
 
     def add(self, asked: Asked, until_s: float) -> None:
         """Take a request; `until_s` is a time of its loop's clock."""
@@ -109,6 +116,9 @@ class AnswerWaits:
             asked = waits.popleft()[2]
             if not asked.future.done():
                 asked.future.set_exception(late(asked.pending, trouble))
+        if len(waits) > self._kept_max:
+            self._waits = deque(wait for wait in waits if not wait[2].future.done())
+            self._kept_max = max(ANSWERED_KEPT, 2 * len(self._waits))  # so a request is looked at once or twice
 
 
 class Changes:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from ordo.cluster.client.async_requests import AnswerWaits, Asked, AsyncPendingRequest, Changes
+from ordo.cluster.client.async_requests import ANSWERED_KEPT, AnswerWaits, Asked, AsyncPendingRequest, Changes
 from ordo.cluster.client.requests.request_window import Answer, PendingRequest
 from ordo.runtime.errors import ClusterTimeoutError, RequestOutcome
 
@@ -65,6 +65,22 @@ def test_an_answer_stays_after_its_time_and_holds_up_none_behind_it() -> None:
         assert answered.future.result() == ANSWER
         assert cancelled.future.cancelled()
         assert isinstance(late.future.exception(), ClusterTimeoutError)
+
+    run(test)
+
+
+def test_answered_requests_behind_a_slow_one_are_not_kept() -> None:
+    async def test() -> None:
+        waits, slow = AnswerWaits(), ask()
+        waits.add(slow, 5.0)
+        for time_s in range(6, 6 + 3 * ANSWERED_KEPT):
+            asked = ask()
+            waits.add(asked, float(time_s))
+            asked.future.set_result(ANSWER)
+            waits.end_late(1.0, "")
+            assert len(waits) <= ANSWERED_KEPT
+        waits.end_late(5.0, "")
+        assert isinstance(slow.future.exception(), ClusterTimeoutError)
 
     run(test)
 

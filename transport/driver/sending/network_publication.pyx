@@ -572,6 +572,7 @@ cdef class NetworkPublication(SentStream):
             if limit <= self.publisher_limit:
                 self.limited_position = self.sender_position if self.spies.count == 0 else -1
                 return moved
+            self.limited_position = -1              # it moves, at the next turn if not at this one
             self._clean_to(consumer - self.term_length)
             if not self._may_move_limit(limit):
                 return 1                            # the next turn cleans on
