@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from inspect import signature
 from types import NoneType
-from typing import ClassVar, TypeVar, get_type_hints
+from typing import ClassVar, TypeAlias, TypeVar, get_type_hints
 
 from ordo.runtime.errors import MessageError, Reject
 from ordo.service_api.callbacks import HANDLES
@@ -16,6 +16,7 @@ from ordo.service_api.messages.request import Request, alternatives_of
 from ordo.service_api.native import Header
 from ordo.service_api.service import ClusteredService
 
+Handlers: TypeAlias = dict[type, tuple[Callable[..., object], bool, tuple[type, ...]]]
 F = TypeVar("F", bound=Callable[..., object])
 PARAMETERS = (3, 4)
 """How many parameters a method has that takes a message: self, the session, the message, and the header or not."""
@@ -39,8 +40,9 @@ def handles(method: F) -> F:
 class TypedService(ClusteredService):
     """A deterministic service that takes and gives messages with types.
 
-    Mark methods with `@ordo.handles`. What one returns answers the client: a message, or bytes; None answers nothing,
-    as in `on_session_message`. `raise Reject("why")` refuses the message. The time is `cluster.time`.
+    Mark methods with `@ordo.handles`, in the class or in any that it inherits from. What one returns answers the
+    client: a message, or bytes; None answers nothing, as in `on_session_message`. `raise Reject("why")` refuses the
+    message. The time is `cluster.time`.
 
     A message that no method takes, or that cannot be read, is refused with one line that says which are known; it
     changes nothing. Override `untyped_message` for a service that takes other bytes, too.
@@ -48,32 +50,22 @@ class TypedService(ClusteredService):
 
     schema: ClassVar[Schema]
     """The messages that it takes, and those that its methods are annotated to answer."""
-    __ordo_handlers__: ClassVar[dict[type, tuple[Callable[..., object], bool, tuple[type, ...]]]] = {}
+    __ordo_handlers__: ClassVar[Handlers] = {}
     """By the class of the message: the method, whether it takes the header, and what must answer; empty: anything."""
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
+        _check_hides_no_handler(cls)
         inherited = cls.__ordo_handlers__
-        handlers = dict(inherited)
-        own: dict[type, str] = {}
+        handlers: Handlers = {}
         answers: list[type] = []
-        for name, method in vars(cls).items():
-            if not getattr(method, HANDLES, False):
-                _check_hides_no_handler(cls, name)
-                continue
-            taken, given = _types_of(cls, name, method)
-            takes_header = len(signature(method).parameters) == PARAMETERS[-1]
-            answers += filter(is_message, given)
-            for one in taken:
-                named = _answers_of(f"{cls.__name__}.{name}", one, given)
-                answers += named
-                if one in own:
-                    raise MessageError(f"{cls.__name__}.{own[one]} and {name} both take {one.__name__}")
-                own[one] = name
-                handlers[one] = method, takes_header, named
+        for base in reversed(cls.__mro__):
+            if not issubclass(TypedService, base):
+                handlers |= _handlers_of(base, answers)
         cls.__ordo_handlers__ = handlers
-        if own:
-            before = cls.schema.messages if inherited else ()
+        if handlers != inherited or any(getattr(method, HANDLES, False) for method in vars(cls).values()):
+            typed = [base for base in cls.__bases__ if issubclass(base, TypedService) and base.__ordo_handlers__]
+            before = [one for base in typed for one in base.schema.messages]
             cls.schema = Schema(cls.__name__, *dict.fromkeys([*before, *handlers, *answers]))
 
     def on_session_message(
@@ -113,13 +105,36 @@ def _check_values(message: object) -> None:
         raise Reject(error.message) from error
 
 
-def _check_hides_no_handler(owner: type, name: str) -> None:
+def _check_hides_no_handler(owner: type) -> None:
     """Raise MessageError for an override that messages would pass by, while calls within the service take it."""
-    if getattr(getattr(super(owner, owner), name, None), HANDLES, False):
-        raise MessageError(
-            f"{owner.__name__}.{name} is not marked, and overrides a method that takes messages: mark it with "
-            "@ordo.handles, too, or give it another name"
-        )
+    for hidden in owner.__mro__:
+        for name, method in vars(hidden).items():
+            if getattr(method, HANDLES, False) and not getattr(getattr(owner, name), HANDLES, False):
+                over = next(base for base in owner.__mro__ if name in vars(base))
+                raise MessageError(
+                    f"{over.__name__}.{name} is not marked, and overrides a method of {hidden.__name__} that takes "
+                    "messages: mark it with @ordo.handles, too, or give it another name"
+                )
+
+
+def _handlers_of(owner: type, answers: list[type]) -> Handlers:
+    """Return what the marked methods of one class take, as `__ordo_handlers__` has it; add what they answer."""
+    handlers: Handlers = {}
+    names: dict[type, str] = {}
+    for name, method in vars(owner).items():
+        if not getattr(method, HANDLES, False):
+            continue
+        taken, given = _types_of(owner, name, method)
+        takes_header = len(signature(method).parameters) == PARAMETERS[-1]
+        answers += filter(is_message, given)
+        for one in taken:
+            named = _answers_of(f"{owner.__name__}.{name}", one, given)
+            answers += named
+            if one in names:
+                raise MessageError(f"{owner.__name__}.{names[one]} and {name} both take {one.__name__}")
+            names[one] = name
+            handlers[one] = method, takes_header, named
+    return handlers
 
 
 def _types_of(owner: type, name: str, method: Callable[..., object]) -> tuple[list[type], list[type]]:

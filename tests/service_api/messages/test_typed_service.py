@@ -198,6 +198,49 @@ def test_an_override_takes_the_messages_only_if_it_is_marked() -> None:
                 raise NotImplementedError
 
 
+class Withdrawals:
+    """Not a service itself: the methods of one."""
+
+    @handles
+    def withdraw(self, session: ClientSession | None, order: Withdraw) -> Balance:
+        return Balance(order.account, 1)
+
+
+def test_methods_of_every_class_that_a_service_inherits_from_take_messages() -> None:
+    class Deposits(TypedService):
+        @handles
+        def deposit(self, session: ClientSession | None, deposit: Deposit) -> Balance:
+            return Balance(deposit.account, 2)
+
+        def on_take_snapshot(self, writer: SnapshotWriter) -> None: ...
+
+    class Both(Withdrawals, Deposits):
+        pass
+
+    class Asks(TypedService):
+        @handles
+        def ask(self, session: ClientSession | None, ask: Unknown) -> None: ...
+
+    class All(Both, Asks):
+        pass
+
+    for service in (Both, All):
+        assert answers(service, encode(Withdraw(7, 1))) == [("egress", encode(Balance(7, 1)))]
+        assert answers(service, encode(Deposit(7, 1))) == [("egress", encode(Balance(7, 2)))]
+    assert {*All.schema.messages} == {Deposit, Withdraw, Balance, Unknown}
+
+
+def test_an_override_of_a_class_beside_the_service_has_to_be_marked() -> None:
+    class Unmarked:
+        def on_deposit(self, session: ClientSession | None, deposit: Deposit) -> Balance:
+            raise NotImplementedError
+
+    with pytest.raises(MessageError, match=r"Unmarked\.on_deposit is not marked, and overrides a method of Bank"):
+
+        class Mixed(Unmarked, Bank):
+            pass
+
+
 def test_a_method_may_take_the_header_too() -> None:
     inputs: list[Input] = [
         OpenSession(1, 1),
