@@ -1,4 +1,4 @@
-"""Messages by an SBE schema in XML: layout and decoding (sbe-encoding.md; FIX SBE 1.0, 2.0 RC3).
+"""Messages by an SBE schema: layout and decoding (sbe-encoding.md; FIX SBE 1.0, 2.0 RC3).
 
 A message becomes a struct: fields by their types (sbe_types.py), groups as lists of structs, var-data as string or
 binary. Header, group dimensions and lengths are read as the schema lays them out, by the names that the standard gives
@@ -8,8 +8,6 @@ their parts. No length or count of a message is trusted.
 from __future__ import annotations
 
 import struct
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from ordo.pipeline.decoding.errors import PipelineError
-from ordo.pipeline.decoding.sbe_types import Encoding, IntegerRecord, TypeTable, local_name
+from ordo.pipeline.decoding.sbe_types import Encoding, IntegerRecord, TypeTable
+from ordo.service_api.messages import schema_file
+from ordo.service_api.messages.schema_file import SchemaFile, telling
 
 EMPTY_ROWS_MAX = 65_535
 """Rows without bytes in one message: their count is bounded by nothing that the message has to hold."""
@@ -141,12 +141,8 @@ class SbeSchema:
     @classmethod
     def load(cls, path: str) -> SbeSchema:
         """Read a schema file, and the files it includes. Raises PipelineError when it is no SBE schema."""
-        try:
-            return _Loader(Path(path)).load()
-        except KeyError as error:
-            raise PipelineError(f"{path} cannot be read as an SBE schema: there is no {error}") from error
-        except (ElementTree.ParseError, OSError, ValueError, StopIteration) as error:
-            raise PipelineError(f"{path} cannot be read as an SBE schema: {error}") from error
+        with telling(Path(path), PipelineError):
+            return _schema_of(SchemaFile(Path(path)))
 
     def columns(self) -> dict[str, pa.DataType]:
         """Return the Arrow type of each message, by its name."""
@@ -171,60 +167,23 @@ class SbeSchema:
         return block.name, version, values
 
 
-class _Loader:
-    """Builds a schema from its XML; includes are taken from the same folder."""
-
-    def __init__(self, path: Path) -> None:
-        self._root = ElementTree.parse(path).getroot()
-        self._types = TypeTable(">" if self._root.get("byteOrder") == "bigEndian" else "<")
-        for types in _types_of(self._root, path):
-            self._types.add(types)
-
-    def load(self) -> SbeSchema:
-        if local_name(self._root) != "messageSchema":
-            raise ValueError("the root element is not messageSchema")
-        messages = {
-            int(element.attrib["id"]): self._block(element)
-            for element in self._root
-            if local_name(element) == "message"
-        }
-        header = self._types.integers(
-            self._root.get("headerType", "messageHeader"), "blockLength", "templateId", "schemaId", "version"
-        )
-        return SbeSchema(int(self._root.attrib["id"]), int(self._root.get("version", "0")), messages, header)
-
-    def _block(self, element: ElementTree.Element) -> Block:
-        groups: list[Group] = []
-        data: list[VarData] = []
-        for child in element:
-            kind, since = local_name(child), int(child.get("sinceVersion", "0"))
-            if kind == "group":
-                dimension = child.get("dimensionType", "groupSizeEncoding")
-                groups.append(Group(self._block(child), self._types.integers(dimension, "blockLength", "numInGroup")))
-            elif kind == "data":
-                data.append(VarData(child.attrib["name"], since, *self._types.var_data(child.attrib["type"])))
-        since = int(element.get("sinceVersion", "0"))
-        return Block(element.attrib["name"], since, tuple(self._fields(element)), tuple(groups), tuple(data))
-
-    def _fields(self, element: ElementTree.Element) -> Iterator[Field]:
-        offset = 0
-        for child in element:
-            if local_name(child) == "field":
-                encoding = self._types.field(child)
-                offset = int(child.get("offset", offset))
-                yield Field(child.attrib["name"], offset, int(child.get("sinceVersion", "0")), encoding)
-                offset += encoding.length_bytes
+def _schema_of(file: SchemaFile) -> SbeSchema:
+    table = TypeTable(file)
+    messages = {message.number: _block_of(message, table) for message in file.messages}
+    header = table.integers(file.header, "blockLength", "templateId", "schemaId", "version")
+    return SbeSchema(file.schema_id, file.version, messages, header)
 
 
-def _types_of(root: ElementTree.Element, path: Path) -> Iterator[ElementTree.Element]:
-    """Iterate over the `types` elements of a schema and of the files it includes."""
-    for child in root:
-        if local_name(child) == "types":
-            yield child
-        elif local_name(child) == "include":
-            included = path.parent / child.attrib["href"]
-            tree = ElementTree.parse(included).getroot()
-            if local_name(tree) == "types":
-                yield tree
-            else:
-                yield from _types_of(tree, included)
+def _block_of(block: schema_file.Block, table: TypeTable) -> Block:
+    fields: list[Field] = []
+    end = 0
+    for field in block.fields:
+        encoding, offset = table.field(field), end if field.offset is None else field.offset
+        fields.append(Field(field.name, offset, field.since, encoding))
+        end = offset + encoding.length_bytes
+    groups = [
+        Group(_block_of(group.block, table), table.integers(group.dimension, "blockLength", "numInGroup"))
+        for group in block.groups
+    ]
+    data = [VarData(part.name, part.since, *table.var_data(part.composite)) for part in block.data]
+    return Block(block.name, block.since, tuple(fields), tuple(groups), tuple(data))

@@ -1,4 +1,4 @@
-"""Types of an SBE schema in XML, and how their values are read (sbe-encoding.md; FIX SBE 1.0, 2.0 RC3).
+"""Types of an SBE schema, and how their values are read (sbe-encoding.md; FIX SBE 1.0, 2.0 RC3).
 
 Types become Arrow types: numbers as they are (uint64 as decimal), `char` arrays and named enum values as strings, sets
 as lists of names, composites as structs. Null values become null; a `char` array is null when its first byte is NUL.
@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import math
 import struct
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+
+from ordo.service_api.messages.schema_file import (
+    CONSTANT,
+    OPTIONAL,
+    Composite,
+    Field,
+    NamedValues,
+    SchemaFile,
+    SimpleType,
+    Type,
+)
 
 
 @dataclass(frozen=True)
@@ -72,113 +82,70 @@ class IntegerRecord:
 
 
 class TypeTable:
-    """The types of one schema, by name."""
+    """How the types of one schema are laid out and read."""
 
-    def __init__(self, byte_order: str) -> None:
-        self._order = byte_order
-        self._types: dict[str, ElementTree.Element] = {}
+    def __init__(self, file: SchemaFile) -> None:
+        self._file = file
+        self._order = ">" if file.is_big_endian else "<"
 
-    def add(self, types: ElementTree.Element) -> None:
-        """Take over a `types` element."""
-        for entry in types:
-            self._types[entry.attrib["name"]] = entry
-            if local_name(entry) == "composite":  # types inside a composite may be referred to from outside
-                for inner in entry:
-                    if local_name(inner) in ("enum", "set", "composite"):
-                        self._types.setdefault(inner.attrib["name"], inner)
-
-    def field(self, element: ElementTree.Element) -> Encoding:
+    def field(self, field: Field) -> Encoding:
         """Return the encoding of a message's field. Raises KeyError and ValueError for what the schema lacks."""
-        name, presence = element.attrib["type"], element.get("presence", "required")
-        if presence == "constant" and "valueRef" in element.attrib:
-            return self._constant_by_reference(name, element.attrib["valueRef"])
-        if name in PRIMITIVES:
-            return self._primitive(name, 1, presence, element.get("nullValue"))
-        return self._of(self._types[name], presence)
+        if field.presence == CONSTANT and field.value_ref is not None:
+            return self._constant_by_reference(field.type, field.value_ref)
+        return self._of(field.type, field.presence)
 
-    def integers(self, composite: str, *needed: str) -> IntegerRecord:
+    def integers(self, composite: Composite, *needed: str) -> IntegerRecord:
         """Return the layout of a composite of integers, which has the values `needed`. Raises ValueError."""
         parts: dict[str, tuple[int, struct.Struct]] = {}
         constants: dict[str, int] = {}
-        end = 0
-        for child, offset, length in self._places(self._types[composite]):
-            name, form = child.attrib["name"], self._resolved(child)
-            if form.get("presence") == "constant":
-                constants[name] = int(form.text or "0")
-            elif form.get("primitiveType") not in (None, "char", *REALS):
-                parts[name] = offset, struct.Struct(self._order + PRIMITIVES[form.attrib["primitiveType"]].code)
-            end = offset + length
+        for part in composite.parts:
+            if isinstance(part.type, SimpleType) and part.type.primitive not in ("char", *REALS):
+                if part.type.presence == CONSTANT:
+                    constants[part.name] = int(part.type.text or "0")
+                else:
+                    parts[part.name] = part.offset, struct.Struct(self._order + PRIMITIVES[part.type.primitive].code)
         missing = [name for name in needed if name not in parts and name not in constants]
         if missing:
-            raise ValueError(f"composite {composite} has no {' and no '.join(missing)}")
-        return IntegerRecord(end, parts, constants)
+            raise ValueError(f"composite {composite.name} has no {' and no '.join(missing)}")
+        return IntegerRecord(composite.length_bytes, parts, constants)
 
-    def var_data(self, composite: str) -> tuple[IntegerRecord, str | None]:
+    def var_data(self, composite: Composite) -> tuple[IntegerRecord, str | None]:
         """Return the length's layout of a composite for var-data, and the character set of its content."""
-        content = next(entry for entry in self._types[composite] if entry.attrib["name"] == "varData")
-        return self.integers(composite, "length"), self._resolved(content).get("characterEncoding")
+        content = composite.part("varData").type
+        charset = content.charset if isinstance(content, SimpleType) else None
+        return self.integers(composite, "length"), charset
 
-    def _places(self, composite: ElementTree.Element) -> Iterator[tuple[ElementTree.Element, int, int]]:
-        """Iterate over the parts of a composite, with offset and length; the content of var-data has no length."""
-        offset = 0
-        for child in composite:
-            offset = int(child.get("offset", offset))
-            length = self._part(child).length_bytes
-            yield child, offset, length
-            offset += length
+    def _of(self, entry: Type, presence: str) -> Encoding:
+        if isinstance(entry, SimpleType):
+            return self._type(entry, presence)
+        if isinstance(entry, Composite):
+            return self._composite(entry)
+        return self._set(entry) if entry.is_set else self._enum(entry)
 
-    def _part(self, child: ElementTree.Element) -> Encoding:
-        return self._of(self._resolved(child), "required")
+    def _type(self, entry: SimpleType, presence: str) -> Encoding:
+        presence = entry.presence or presence
+        if presence != CONSTANT:
+            return self._primitive(entry.primitive, entry.length, presence, entry.null)
+        if entry.value_ref is not None:
+            return self._constant_by_reference(entry, entry.value_ref)
+        return _constant(entry.primitive, entry.text)
 
-    def _resolved(self, child: ElementTree.Element) -> ElementTree.Element:
-        """Return a part of a composite, or the type that it refers to."""
-        if local_name(child) != "ref":
-            return child
-        name = child.attrib["type"]
-        return ElementTree.Element("type", primitiveType=name) if name in PRIMITIVES else self._types[name]
-
-    def _of(self, element: ElementTree.Element, presence: str) -> Encoding:
-        kind = local_name(element)
-        if kind == "type":
-            return self._type(element, presence)
-        if kind == "enum":
-            return self._enum(element)
-        if kind == "set":
-            return self._set(element)
-        if kind == "composite":
-            return self._composite(element)
-        raise ValueError(f"{element.get('name')} is a {kind}, allowed are type, enum, set and composite")
-
-    def _type(self, element: ElementTree.Element, presence: str) -> Encoding:
-        presence = element.get("presence", presence)
-        primitive, text = element.attrib["primitiveType"], element.text or ""
-        if presence != "constant":
-            return self._primitive(primitive, int(element.get("length", "1")), presence, element.get("nullValue"))
-        if "valueRef" in element.attrib:
-            return self._constant_by_reference(primitive, element.attrib["valueRef"])
-        return _constant(primitive, text)
-
-    def _constant_by_reference(self, type_name: str, reference: str) -> Encoding:
+    def _constant_by_reference(self, entry: Type, reference: str) -> Encoding:
         """Return the value of a reference such as Side.BUY.
 
         It is the value's name for a field of an enum, else its number in the field's type.
         """
-        enum_name, _, value_name = reference.rpartition(".")
-        enum = self._types[enum_name]
-        value = next((entry for entry in enum if entry.attrib["name"] == value_name), None)
-        if value is None or local_name(enum) != "enum":
-            raise ValueError(f"valueRef {reference!r} names no value of an enum")
-        given = self._types.get(type_name)
-        if type_name == enum_name or (given is not None and local_name(given) == "enum"):
-            return Encoding(0, pa.string(), lambda data, at: value_name)
-        return _constant(self._primitive_of(type_name), (value.text or "").strip())
+        _, name, text = self._file.referred(reference)
+        if isinstance(entry, SimpleType):
+            return _constant(entry.primitive, text)
+        return Encoding(0, pa.string(), lambda data, at: name)
 
     def _primitive(self, name: str, length: int, presence: str, null_text: str | None) -> Encoding:
         primitive = PRIMITIVES[name]
         if name == "char":
-            return _characters(length, _null_character(null_text) if presence == "optional" else None)
+            return _characters(length, _null_character(null_text) if presence == OPTIONAL else None)
         null = primitive.null if null_text is None else _number(name, null_text)
-        convert = _optional(null) if presence == "optional" else _unchanged
+        convert = _optional(null) if presence == OPTIONAL else _unchanged
         if name == "uint64":
             convert = _decimal(convert)
         form = struct.Struct(f"{self._order}{length}{primitive.code}")
@@ -190,17 +157,15 @@ class TypeTable:
             lambda data, at: [convert(value) for value in form.unpack_from(data, at)],
         )
 
-    def _enum(self, element: ElementTree.Element) -> Encoding:
-        name, null_text = self._encoding_type(element)
-        form, texts = struct.Struct(self._order + PRIMITIVES[name].code), [(e.text or "").strip() for e in element]
+    def _enum(self, entry: NamedValues) -> Encoding:
+        form = struct.Struct(self._order + PRIMITIVES[entry.primitive].code)
         null: object
-        if name == "char":
-            values: list[object] = [text.encode("latin-1") for text in texts]
-            null = _null_character(null_text)
+        if entry.primitive == "char":
+            names: dict[object, str] = {text.encode("latin-1"): name for name, text in entry.values}
+            null = _null_character(entry.null)
         else:
-            values = [int(text or "0") for text in texts]
-            null = PRIMITIVES[name].null if null_text is None else int(null_text)
-        names = dict(zip(values, (entry.attrib["name"] for entry in element), strict=True))
+            names = {int(text or "0"): name for name, text in entry.values}
+            null = PRIMITIVES[entry.primitive].null if entry.null is None else int(entry.null)
 
         def read(data: bytes, at: int) -> str | None:
             (value,) = form.unpack_from(data, at)
@@ -208,9 +173,9 @@ class TypeTable:
 
         return Encoding(form.size, pa.string(), read)
 
-    def _set(self, element: ElementTree.Element) -> Encoding:
-        form = struct.Struct(self._order + PRIMITIVES[self._encoding_type(element)[0]].code)
-        bits = [(int(choice.text or "0"), choice.attrib["name"]) for choice in element]
+    def _set(self, entry: NamedValues) -> Encoding:
+        form = struct.Struct(self._order + PRIMITIVES[entry.primitive].code)
+        bits = [(int(text or "0"), name) for name, text in entry.values]
 
         def read(data: bytes, at: int) -> list[str]:
             (value,) = form.unpack_from(data, at)
@@ -218,34 +183,14 @@ class TypeTable:
 
         return Encoding(form.size, pa.list_(pa.string()), read)
 
-    def _composite(self, element: ElementTree.Element) -> Encoding:
-        parts: list[tuple[str, int, Encoding]] = []
-        end = 0
-        for child, offset, length in self._places(element):
-            parts.append((child.attrib["name"], offset, self._part(child)))
-            end = offset + length
+    def _composite(self, entry: Composite) -> Encoding:
+        parts = [(part.name, part.offset, self._of(part.type, "required")) for part in entry.parts]
         arrow = pa.struct([(name, encoding.arrow) for name, _, encoding in parts])
 
         def read(data: bytes, at: int) -> dict[str, Any]:
             return {name: encoding.read(data, at + place) for name, place, encoding in parts}
 
-        return Encoding(end, arrow, read)
-
-    def _encoding_type(self, element: ElementTree.Element) -> tuple[str, str | None]:
-        """Return the primitive type of an enum or a set, and its own null value if it has one."""
-        name = element.attrib["encodingType"]
-        null_text = element.get("nullValue")
-        if name not in PRIMITIVES:
-            null_text = null_text or self._types[name].get("nullValue")
-        return self._primitive_of(name), null_text
-
-    def _primitive_of(self, name: str) -> str:
-        return name if name in PRIMITIVES else self._types[name].attrib["primitiveType"]
-
-
-def local_name(element: ElementTree.Element) -> str:
-    """Return an element's name without its namespace."""
-    return element.tag.rpartition("}")[2]
+        return Encoding(entry.length_bytes, arrow, read)
 
 
 def _characters(length: int, null: bytes | None) -> Encoding:
