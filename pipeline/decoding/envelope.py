@@ -25,6 +25,8 @@ earlier one had, so this is what makes it safe:
 Then what was written is exactly the beginnings of this attempt's partitions, and as those hold every row once, going on
 loses and doubles nothing, however the earlier attempt was cut. Where it was cut otherwise, some partition is not
 confirmed, and nothing is written. Messages of an earlier attempt that still arrive are not applied.
+
+Partitions from 2**30 on are marks, which have no messages (pipeline/spark/roster.py).
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ from ordo.cluster.client.settings import OUTSTANDING_REQUESTS_LIMIT, ClientSetti
 from ordo.pipeline.decoding.envelope import PARTITIONS_MAX
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.spark.addresses import address_towards
-from ordo.pipeline.spark.writer import Part, Sent, SequencedWriter, WriterSettings, check_partitions
+from ordo.pipeline.spark.roster import Part
+from ordo.pipeline.spark.writer import Sent, SequencedWriter, WriterSettings, check_partitions
 from ordo.runtime.security.credentials import credentials_from_file
 
 OPTIONS = {
@@ -136,7 +137,8 @@ def write_partition(options: WriteSettings, batches: Iterator[pa.RecordBatch]) -
             f"{options.partitions}; give frame.rdd.getNumPartitions()"
         )
     batch = int((context.getLocalProperty(BATCH_PROPERTY) if context is not None else None) or 0)
-    part = Part(options.writer, options.attempt, partition, batch)
+    task_try = context.attemptNumber() if context is not None else 0
+    part = Part(options.writer, options.attempt, partition, batch, task_try)
     with ClusterClient(options.endpoints, settings=options.client_settings()) as client:
         writer = SequencedWriter(client, part, WriterSettings(options.window, options.timeout_s))
         return Written(writer.write(payloads_of(batches, partition)))

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ordo.cluster.client.requests.request_window import PendingRequest
 from ordo.pipeline.decoding.envelope import (
@@ -19,6 +19,7 @@ from ordo.pipeline.decoding.envelope import (
     DATA,
     HASH,
     OPEN,
+    PARTITIONS_MAX,
     STATE,
     STATE_BODY,
     Envelope,
@@ -27,22 +28,18 @@ from ordo.pipeline.decoding.envelope import (
     write_id,
 )
 from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.spark.roster import Channel, Part, Roster
 from ordo.runtime.errors import ClusterTimeoutError, RejectedError
 
 _REMEDY = "Write the same rows in the same partitions again, or give what is another write another name (option writer)"
 ASK_AGAIN_S_MIN, ASK_AGAIN_S_MAX = 0.01, 1.0
 """While a partition waits for the others, it asks after so long, each time after twice as long as before."""
+IDLE_SHARE, LOOKS = 6, 4
+"""A partition waits for this part of the timeout while no task is at work, and looks so often meanwhile."""
 
 
 class WriteRefusedError(PipelineError):
     """The batch does not continue what was written under this name before."""
-
-
-class Channel(Protocol):
-    """What a writer needs of a cluster client."""
-
-    def submit(self, payload: bytes) -> PendingRequest: ...
-    def park(self, timeout_s: float) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -51,16 +48,6 @@ class WriterSettings:
 
     window: int = 256
     timeout_s: float = 60.0
-
-
-@dataclass(frozen=True)
-class Part:
-    """Which part of which attempt of which write this is."""
-
-    name: str
-    attempt: int
-    partition: int
-    batch: int = 0
 
 
 @dataclass
@@ -103,6 +90,7 @@ class SequencedWriter:
         self._write = write_id(part.name)
         self._unanswered: deque[tuple[int, PendingRequest]] = deque()
         self._sent = Sent()
+        self._roster = Roster(channel, self._answer, part, self._settings.window)
 
     def write(self, payloads: Iterable[bytes]) -> Sent:
         """Return what was sent now, and not by an earlier attempt. Raises WriteRefusedError, TimeoutError."""
@@ -117,11 +105,14 @@ class SequencedWriter:
             self._unanswered.append((count, self._submit(DATA, count, payload)))
         while self._unanswered:
             self._take_answer()
+        self._roster.settle()
         return self._sent
 
     def _confirm(self, rows: Iterator[bytes]) -> int:
         """Pass over the rows that are written, and say so to the service; how many they are."""
         state = self._ask(OPEN)
+        if state.waiting:
+            self._roster.start()
         count = rolled = 0
         while True:
             while count < state.last:
@@ -134,16 +125,27 @@ class SequencedWriter:
             state = self._ask(CONFIRM, count, HASH.pack(rolled))
             if state.attempt == self._part.attempt:
                 return count
+            if (state.last, state.hash) == (count, rolled):  # so nothing but its place was missing
+                raise PipelineError(
+                    f"write {self._part.name!r}: it has over {PARTITIONS_MAX} partitions; write fewer and larger ones"
+                )
 
     def _await_others(self) -> None:
         """Until every partition that has something written is confirmed by this attempt."""
-        deadline_s, pause_s = self._now_s() + self._settings.timeout_s, ASK_AGAIN_S_MIN
+        idle_s = self._settings.timeout_s / IDLE_SHARE
+        begun_s, pause_s = self._now_s(), ASK_AGAIN_S_MIN
+        busy_s, look_s = begun_s, begun_s + idle_s / LOOKS
+        self._roster.settle()
         while waiting := self._ask(ASK).waiting:
-            if self._now_s() > deadline_s:
+            now_s = self._now_s()
+            if now_s >= look_s or now_s - busy_s > idle_s:  # once more before it is refused
+                look_s = now_s + idle_s / LOOKS
+                busy_s = now_s if self._roster.is_anyone_at_work() else busy_s
+            if now_s - busy_s > idle_s or now_s - begun_s > self._settings.timeout_s:
                 raise self._refusal(
-                    f"{waiting} other partitions have messages of an earlier try that this one did not confirm in "
-                    f"{self._settings.timeout_s:g} s; were there other partitions then, or more tasks at a time? With "
-                    f"option partitions, how many the frame has, missing ones are found at once"
+                    f"{waiting} other partitions have messages of an earlier try, and in {now_s - begun_s:.0f} s no "
+                    f"task confirmed them; were there other partitions then, or more tasks at a time? With option "
+                    f"partitions, how many the frame has, missing ones are found at once; a longer timeout waits longer"
                 )
             self._channel.park(pause_s)
             pause_s = min(2 * pause_s, ASK_AGAIN_S_MAX)

@@ -27,6 +27,7 @@ from ordo.pipeline.spark.sink import (
 from ordo.runtime.security.tokens import new_token
 from tests.attacks.test_authentication import token_table
 from tests.clusters import ready_cluster
+from tests.patience import patient
 from tests.snippets import texts_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "PIPELINE.md"
@@ -141,6 +142,9 @@ def test_a_frame_and_a_stream_into_a_node_and_back(spark: SparkSession, tmp_path
         frame = numbers.coalesce(1).write.format("ordo").mode("append").options(endpoints=endpoints, writer="frame")
         with pytest.raises(Exception, match="wrote in 2 partitions, and only 1 of them are among the 1 of this one"):
             frame.option("partitions", 1).save()
+        frame = numbers.coalesce(1).write.format("ordo").mode("append").options(endpoints=endpoints, writer="frame")
+        with pytest.raises(Exception, match=r"1 other partitions have messages of an earlier try, and in .* s no"):
+            frame.option("timeout", int(patient(12))).save()
         for _ in range(2):
             stream = spark.readStream.format("ordo").option("startingPosition", "earliest").option("columns", "payload")
             target = stream.option("maxRecordsPerTrigger", 70).load(source).writeStream.format("ordo")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 import pytest
@@ -19,6 +20,7 @@ from ordo.pipeline.decoding.envelope import (
     DATA,
     HASH,
     OPEN,
+    PARTITIONS_MAX,
     STATE,
     Envelope,
     SequenceFilter,
@@ -27,10 +29,15 @@ from ordo.pipeline.decoding.envelope import (
     write_id,
 )
 from ordo.pipeline.decoding.errors import PipelineError
-from ordo.pipeline.spark.writer import Part, Sent, SequencedWriter, WriteRefusedError, WriterSettings, check_partitions
+from ordo.pipeline.spark.roster import BLOCK, MARKED_MAX, Part, Roster
+from ordo.pipeline.spark.writer import Sent, SequencedWriter, WriteRefusedError, WriterSettings, check_partitions
 from ordo.runtime.errors import ClusterTimeoutError, RejectedError
 
 Rows = list[bytes]
+WRITES = struct.Struct("<QII")
+"""How a dump begins, of a filter with one write: its number, batch and count of partitions."""
+PARTITION = struct.Struct("<IQQQ")
+"""Each of them: its number, who may write to it, how much was written, and the hash of that."""
 
 
 class Killed(Exception):
@@ -81,14 +88,14 @@ class Service:
 
 
 class Task:
-    """One task's client. Its clock goes on by 0.1 s with each pause."""
+    """One task's client. Its clock goes on by 0.1 s with each pause; then `befalls` is called with the time."""
 
-    def __init__(self, service: Service) -> None:
-        self._service, self._now_s = service, 0.0
+    def __init__(self, service: Service, befalls: Callable[[float], None] = lambda now_s: None) -> None:
+        self._service, self.now_s, self._befalls = service, 0.0, befalls
         self._queue: deque[PendingRequest] = deque()
 
     def write(self, rows: Iterable[bytes], part: Part, window: int = 4) -> Sent:
-        writer = SequencedWriter(self, part, WriterSettings(window, 10.0), lambda: self._now_s)
+        writer = SequencedWriter(self, part, WriterSettings(window, 60.0), lambda: self.now_s)
         try:
             return writer.write(rows)
         except BaseException:
@@ -105,7 +112,8 @@ class Task:
             self._service.execute(self._queue)
 
     def park(self, timeout_s: float) -> None:
-        self._now_s += 0.1
+        self.now_s += 0.1
+        self._befalls(self.now_s)
         time.sleep(0.0005)  # gives the other tasks' threads their turn; nothing is waited for
 
 
@@ -167,6 +175,105 @@ def test_fewer_partitions_than_before_write_nothing() -> None:
     with pytest.raises(WriteRefusedError, match="1 other partitions have messages of an earlier try"):
         service.write(numbered(20), attempt=2)
     assert service.applied == numbered(20)
+
+
+def test_tasks_that_there_are_not_are_waited_for_a_sixth_of_the_timeout() -> None:
+    service = written_in(3)
+    task = Task(service)
+    with pytest.raises(
+        WriteRefusedError, match="2 other partitions have messages of an earlier try, and in 10 s no task"
+    ):
+        task.write(numbered(30), Part("w", 2, 0))
+    assert 10.0 < task.now_s < 10.5
+    assert service.applied == numbered(30)
+
+
+def written_in(partitions: int) -> Service:
+    """A service to which each partition of an earlier try has written ten rows."""
+    service = Service()
+    for partition in range(partitions):
+        service.write(numbered(10, 10 * partition), partition=partition)
+    return service
+
+
+def roster_of(service: Service, part: Part) -> Roster:
+    """The marks as another task sets them, which is at work."""
+    return Roster(Task(service), lambda pending: pending.result(1).payload, part)
+
+
+@pytest.mark.parametrize("partition", [1, BLOCK + 1, 2 * BLOCK - 1])
+def test_a_task_that_is_at_work_is_waited_for_until_the_timeout(partition: int) -> None:
+    """It began late, and reads rows for so long; all tasks between it and the first have begun and ended."""
+    service = written_in(2)
+    others = [roster_of(service, Part("w", 2, number)) for number in range(1, partition + 1)]
+
+    def befalls(now_s: float) -> None:
+        if round(now_s, 1) == 9.0:
+            for one in others:
+                one.start()
+            for one in others[:-1]:
+                one.settle()
+
+    task = Task(service, befalls)
+    with pytest.raises(WriteRefusedError, match="in 60 s no task"):
+        task.write(numbered(11), Part("w", 2, 0))
+
+
+def test_a_task_that_has_ended_or_is_of_another_try_is_not_waited_for() -> None:
+    """Another try of the task is: Spark has begun it again."""
+    service = written_in(2)
+    ended, earlier = roster_of(service, Part("w", 2, 1)), roster_of(service, Part("w", 1, 1))
+    for one in (ended, earlier):
+        one.start()
+    ended.start()
+    ended.settle()
+    task = Task(service)
+    with pytest.raises(WriteRefusedError, match=r"in 1[0-3] s no task"):
+        task.write(numbered(11), Part("w", 2, 0))
+    roster_of(service, Part("w", 2, 1, task_try=1)).start()
+    with pytest.raises(WriteRefusedError, match="in 60 s no task"):
+        Task(service).write(numbered(11), Part("w", 2, 0))
+
+
+def test_a_task_that_comes_late_lets_the_others_go_on() -> None:
+    service = written_in(2)
+
+    def befalls(now_s: float) -> None:
+        if round(now_s, 1) == 9.0:
+            roster_of(service, Part("w", 2, 1)).start()
+        if round(now_s, 1) == 30.0:
+            service.write(numbered(10, 10), attempt=2, partition=1)
+
+    task = Task(service, befalls)
+    assert task.write([*numbered(10), b"new"], Part("w", 2, 0)).messages == 1
+    assert service.applied == [*numbered(20), b"new"]
+
+
+def test_a_first_try_leaves_no_marks_and_a_retry_no_more_than_two_for_a_task() -> None:
+    service = written_in(2)
+    assert marks_of(service) == 0
+    errors = run(service, [numbered(11), numbered(10, 10)], attempt=2)
+    assert (errors, marks_of(service)) == ([], 4)
+    roster_of(service, Part("w", 2, MARKED_MAX)).start()
+    assert marks_of(service) == 4
+    roster = roster_of(service, Part("w", 2, MARKED_MAX - 1))
+    roster.start()
+    roster.settle()
+    assert marks_of(service) == 6
+
+
+def marks_of(service: Service) -> int:
+    (write,) = WRITES.iter_unpack(service.filter.dump()[: WRITES.size])
+    return int(write[2]) - 2
+
+
+def test_more_partitions_than_the_filter_keeps_are_refused() -> None:
+    """It was tried for ever."""
+    service = Service()
+    partitions = b"".join(PARTITION.pack(partition, 1, 0, 0) for partition in range(PARTITIONS_MAX))
+    service.filter = SequenceFilter(WRITES.pack(write_id("w"), 0, PARTITIONS_MAX) + partitions)
+    with pytest.raises(PipelineError, match="it has over 65536 partitions; write fewer"):
+        service.write([b"a"], partition=PARTITIONS_MAX)
 
 
 @pytest.mark.parametrize("window", [1, 2, 256])
