@@ -77,3 +77,11 @@ def response_of(api: int, version: int, frame: bytes) -> tuple[int, Any]:
     header, size = entity_reader(entity.__header_schema__)(frame, 4)
     body, _ = entity_reader(entity)(frame, 4 + size)
     return header.correlation_id, body
+
+
+def codes_of(found: object) -> set[int]:
+    """Return the error codes of a response and of all that it consists of."""
+    names = getattr(type(found), "__slots__", ())
+    nested = [one for name in names if isinstance(value := getattr(found, name), tuple) for one in value]
+    own = {getattr(found, one) for one in names if one == "error_code"}
+    return own.union(*(codes_of(one) for one in nested))

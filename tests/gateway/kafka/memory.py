@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
@@ -76,6 +76,8 @@ class MemorySession:
         """What everything that is asked ends with."""
         self.refusal: OrdoError | None = None
         """Why it cannot be opened."""
+        self.answer_client: Callable[[bytes], Awaitable[OrderAnswer]] | None = None
+        """What answers orders of clients instead of the service."""
 
     def _meet_trouble(self) -> None:
         if self.trouble is not None:
@@ -90,6 +92,8 @@ class MemorySession:
         if not is_of_door(payload):
             self._meet_trouble()
             self.orders += 1
+            if self.answer_client is not None:
+                return await self.answer_client(payload)
         now_ms = int(asyncio.get_running_loop().time() * 1_000)
         self.harness.execute(Message(1, now_ms, payload))
         effect = self.harness.effects[-1]

@@ -27,7 +27,7 @@ from ordo.gateway.kafka.service.orders import KafkaError, OrderAnswer
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.wire.messages import Api
 from tests.gateway.kafka.batches import Content, batch_of, compressed, request_of, response_of
-from tests.gateway.kafka.memory import SETTINGS, TOKEN, MemoryDoor, MemoryWriter, framed, is_of_door, run
+from tests.gateway.kafka.memory import SETTINGS, TOKEN, MemoryDoor, MemoryWriter, framed, run
 
 SECOND = datetime.timedelta(seconds=1)
 METADATA = request_of(
@@ -147,11 +147,7 @@ def test_few_compressed_batches_are_unpacked_at_a_time() -> None:
     async def work() -> MemoryWriter:
         door = MemoryDoor()
 
-        order_of_door = door.session.order
-
-        async def order(payload: bytes, timeout_s: float | None = None) -> OrderAnswer:
-            if is_of_door(payload):
-                return await order_of_door(payload)
+        async def answer(_: bytes) -> OrderAnswer:
             counts.append(counts[-1] + 1)
             answered = asyncio.get_running_loop().create_future()
             asyncio.get_running_loop().call_later(1, answered.set_result, OrderAnswer(0, 1))
@@ -159,7 +155,7 @@ def test_few_compressed_batches_are_unpacked_at_a_time() -> None:
             counts.append(counts[-1] - 1)
             return OrderAnswer(0, 1)
 
-        door.session.order = order  # type: ignore[method-assign]
+        door.session.answer_client = answer
         return await door.serve(framed(request))
 
     found = response_of(Api.PRODUCE, 8, run(work()).frames()[0])[1].responses[0].partition_responses

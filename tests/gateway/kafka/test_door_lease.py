@@ -25,6 +25,7 @@ from ordo.runtime.errors import (
     Reject,
     RejectedError,
 )
+from tests.gateway.kafka.batches import codes_of
 from tests.gateway.kafka.memory import SETTINGS, MemoryDoor, MemorySession, pass_time, run
 from tests.gateway.kafka.test_connection import METADATA
 from tests.gateway.kafka.test_doors import (
@@ -33,7 +34,6 @@ from tests.gateway.kafka.test_doors import (
     NOT,
     Pair,
     ask,
-    codes_of,
     commit,
     find,
     leaders_in,

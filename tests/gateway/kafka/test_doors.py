@@ -21,7 +21,7 @@ from ordo.gateway.kafka.door_lease import DoorLease, Doors
 from ordo.gateway.kafka.service.orders import KafkaError, OrderKind, encode_order
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.wire.messages import Api
-from tests.gateway.kafka.batches import request_of, response_of
+from tests.gateway.kafka.batches import codes_of, request_of, response_of
 from tests.gateway.kafka.memory import SETTINGS, MemoryDoor, framed, pass_time, run
 from tests.gateway.kafka.test_connection import METADATA, SECOND
 
@@ -65,15 +65,6 @@ def find(version: int, *groups: str) -> bytes:
 async def ask(door: MemoryDoor, request: bytes) -> Any:
     (frame,) = (await door.serve(framed(request))).frames()
     return response_of(request[1], request[3], frame)[1]
-
-
-def codes_of(found: Any) -> set[int]:
-    """Return the error codes of a response, those of what it consists of before its own."""
-    nested = [
-        one for name in type(found).__slots__ if isinstance(value := getattr(found, name), tuple) for one in value
-    ]
-    inner = {code for one in nested if hasattr(type(one), "__slots__") for code in codes_of(one)}
-    return inner or {found.error_code}
 
 
 class Pair:

@@ -27,8 +27,8 @@ from ordo.gateway.kafka.sessions import ClusterSessions
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_readers import NoReaderError
 from ordo.gateway.kafka.wire.messages import Api
-from tests.gateway.kafka.batches import request_of, response_of
-from tests.gateway.kafka.memory import TOKEN, MemoryDoor, framed, is_of_door, run
+from tests.gateway.kafka.batches import codes_of, request_of, response_of
+from tests.gateway.kafka.memory import TOKEN, MemoryDoor, framed, run
 from tests.gateway.kafka.test_connection import HANDSHAKE, METADATA, SECOND, authenticate, fetch, list_offsets, produce
 
 ASIDE = ClusterTimeoutError("no leader in time")
@@ -63,15 +63,7 @@ def told(request: bytes, trouble: OrdoError) -> set[int]:
         return (await door.serve(framed(request))).frames()[0]
 
     api, version = request[1], request[3]
-    return set(_codes(response_of(api, version, run(work()))[1]))
-
-
-def _codes(found: object) -> list[int]:
-    """Return all error codes of a response."""
-    names = getattr(type(found), "__slots__", ())
-    codes = [getattr(found, one) for one in names if one == "error_code"]
-    nested = [one for name in names if isinstance(value := getattr(found, name), tuple) for one in value]
-    return codes + [code for one in nested for code in _codes(one)]
+    return codes_of(response_of(api, version, run(work()))[1])
 
 
 @pytest.mark.parametrize(
@@ -109,15 +101,11 @@ def test_a_topic_that_cannot_be_created_hides_no_other() -> None:
         door = MemoryDoor()
         await door.serve(framed(METADATA))
 
-        order_of_door = door.session.order
-
-        async def order(payload: bytes, timeout_s: float | None = None) -> OrderAnswer:
-            if is_of_door(payload):
-                return await order_of_door(payload)
+        async def answer(payload: bytes) -> OrderAnswer:
             asked.append(payload)
             raise ASIDE
 
-        door.session.order = order  # type: ignore[method-assign]
+        door.session.answer_client = answer
         return (await door.serve(framed(more))).frames()[0]
 
     found = response_of(Api.METADATA, 8, run(work()))[1].topics
