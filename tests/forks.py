@@ -4,9 +4,10 @@ Importing what a node needs takes longer than all else of its start, and tests s
 `subprocess.Popen` takes, and has the process of this module fork one that goes on as `python -P -m ordo.cli` would. It
 has the arguments, environment, folder and descriptors it is given, a session of its own if that is asked for, and
 nothing open besides. What differs: all such processes hash strings alike, as containers do, and /proc names this module
-as their command. What a fork cannot give is executed: other programs, a prefix before the command, another
-`PYTHONPATH`, and all nodes and commands with ORDO_FORKS=no, which the fixture `executed_nodes` sets. The service
-container of a forked node is a `Spare` of it (tests/spares.py).
+as their command. One of PROGRAMS is forked in the same way once it was imported, and ends as `python -P -m PROGRAM`
+does, but that what was imported is not looked through. What a fork cannot give is executed: other programs, a prefix
+before the command, another `PYTHONPATH`, and all nodes and commands with ORDO_FORKS=no, which the fixture
+`executed_nodes` sets. The service container of a forked node is a `Spare` of it (tests/spares.py).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = (sys.executable, "-P", "-m", "ordo.cli")
+PROGRAMS = ("tests.ordo.closing", "tests.ordo.async_closing")
+"""Modules whose `main` takes its arguments from `sys.argv`."""
 SWITCH = "ORDO_FORKS"
 REQUEST_LENGTH_MAX = 1 << 20
 STANDARD = (0, 1, 2)
@@ -130,6 +134,7 @@ class Forks:
             )
             return process
         request = {
+            "program": command[len(COMMAND) - 1],
             "arguments": list(command[len(COMMAND) :]),
             "environment": dict(env),
             "folder": str(cwd or Path.cwd()),
@@ -151,7 +156,8 @@ class Forks:
 
     def _can_fork(self, command: Sequence[str], environment: Mapping[str, str]) -> bool:
         if (
-            tuple(command[: len(COMMAND)]) != COMMAND
+            tuple(command[: len(COMMAND) - 1]) != COMMAND[:-1]
+            or command[len(COMMAND) - 1] not in (COMMAND[-1], *PROGRAMS)
             or os.environ.get(SWITCH) == "no"
             or os.getpid() != self._pid
             or not hasattr(os, "pidfd_open")
@@ -204,8 +210,19 @@ def run_ordo(arguments: Sequence[str], timeout_s: float, folder: Path = ROOT) ->
 
     Raises subprocess.TimeoutExpired.
     """
-    command = [*COMMAND, *arguments]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+    return run_program(COMMAND[-1], arguments, timeout_s, folder)
+
+
+def run_program(
+    program: str, arguments: Sequence[str], timeout_s: float, folder: Path = ROOT, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `ordo.cli` or one of PROGRAMS with more in its environment, and capture what it prints.
+
+    Raises subprocess.TimeoutExpired.
+    """
+    command = [*COMMAND[:-1], program, *arguments]
+    search_path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))  # as LocalCluster has it
+    environment = {**os.environ, "PYTHONPATH": search_path, **more}
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = FORKS.spawn(command, env=environment, stdout=output, stderr=errors, cwd=folder)
         try:
@@ -221,8 +238,8 @@ def run_ordo(arguments: Sequence[str], timeout_s: float, folder: Path = ROOT) ->
     return subprocess.CompletedProcess(command, status, *texts)
 
 
-def serve(requests: socket.socket) -> list[str]:
-    """Fork what is asked for, and return its arguments in each child. Ends with the other side."""
+def serve(requests: socket.socket) -> tuple[str, list[str]]:
+    """Fork what is asked for, and return program and arguments in each child. Ends with the other side."""
     while True:
         text, descriptors, _, _ = socket.recv_fds(requests, REQUEST_LENGTH_MAX, len(STANDARD))
         if not text:
@@ -232,6 +249,8 @@ def serve(requests: socket.socket) -> list[str]:
             _, status = os.waitpid(request["ended"], 0)
             requests.send(b"%d" % os.waitstatus_to_exitcode(status))
             continue
+        if request["program"] in PROGRAMS:
+            import_module(request["program"])
         became, says = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -239,7 +258,7 @@ def serve(requests: socket.socket) -> list[str]:
             os.close(became)
             become(request, descriptors)
             os.close(says)
-            return [str(one) for one in request["arguments"]]
+            return request["program"], [str(one) for one in request["arguments"]]
         for descriptor in (says, *descriptors):
             os.close(descriptor)
         os.read(became, 1)  # ends when the child leads its session, as `subprocess.Popen` awaits it
@@ -263,7 +282,6 @@ def become(request: dict[str, Any], outputs: Sequence[int]) -> None:
 def main() -> None:
     """Import what is needed, fork, and go on as the command in each child."""
     import gc
-    from importlib import import_module
 
     from ordo.runtime.children import die_with_parent
 
@@ -275,7 +293,11 @@ def main() -> None:
     import_module("structlog")  # as a node has it that writes JSON: without what colours a terminal
     del sys.modules["rich"]
     gc.freeze()
-    arguments = serve(socket.socket(fileno=int(sys.argv[1])))
+    program, arguments = serve(socket.socket(fileno=int(sys.argv[1])))
+    if program in PROGRAMS:
+        sys.argv = [program, *arguments]
+        import_module(program).main()
+        return
     if arguments[:1] == ["node"]:
         Spare.fork()
     gc.unfreeze()

@@ -138,13 +138,16 @@ async def fork_while_open(one: Any, step: Step) -> None:
 HOWS = {"thread": close_by_thread, "signal": close_by_signal, "fork": fork_while_open}
 
 
-async def main() -> None:
-    how, name, endpoint = sys.argv[1:]
-    signal.alarm(ALARM_S)
+async def close(how: str, name: str, endpoint: str) -> None:
     make, step = CASES[name]
     async with make(endpoint) as one:
         await HOWS[how](one, step)
 
 
+def main() -> None:
+    signal.alarm(ALARM_S)
+    asyncio.run(close(*sys.argv[1:]))
+
+
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -5,23 +5,19 @@ Each case is a program of its own (tests/ordo/closing.py): what these do wrong e
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from ordo.cluster.client.session import ClusterClient
 from tests.clusters import ready_cluster
+from tests.forks import run_program
 from tests.ordo import async_closing
 from tests.ordo.closables import CASES
-from tests.patience import VARIABLE, factor, patient
+from tests.thorough import few_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-ROOT = Path(__file__).parents[2]
-TIMES = 10
 ITERATED = ("log_reader", "feed_reader", "consumer", "shared_consumer", "replay_stream", "persistent_subscription")
 CLEAR = ("closed", "session is over")
 """What the error after the end says."""
@@ -39,10 +35,8 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def run(*arguments: str, program: str = "closing") -> list[str]:
     """The lines that the program prints; it ends in good order."""
-    command = [sys.executable, "-P", "-m", f"tests.ordo.{program}", *arguments]
     with tempfile.TemporaryDirectory(prefix="ordo-test-") as folder:  # what a program leaves goes with it
-        environment = {"PYTHONPATH": str(ROOT), "TMPDIR": folder, VARIABLE: str(factor())}
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=patient(150))
+        done = run_program(f"tests.ordo.{program}", arguments, 150, TMPDIR=folder)
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
     return done.stdout.splitlines()
 
@@ -63,10 +57,11 @@ def test_what_is_closed_says_so(endpoint: str, name: str) -> None:
     assert len(lines) == 2 and all(is_clear(line, name) for line in lines), lines
 
 
+@pytest.mark.parametrize("times", few_of([4, 10], [4]))
 @pytest.mark.parametrize("name", CASES)
-def test_another_thread_may_close(endpoint: str, name: str) -> None:
-    lines = run("thread", name, endpoint, *delays_ms(TIMES))
-    assert len(lines) == TIMES and all(is_clear(line, name) for line in lines), lines
+def test_another_thread_may_close(endpoint: str, name: str, times: int) -> None:
+    lines = run("thread", name, endpoint, *delays_ms(times))
+    assert len(lines) == times and all(is_clear(line, name) for line in lines), lines
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -15,7 +15,7 @@ from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_that
 from tests.cluster.integration.services import HASH_EVENT
 from tests.clusters import container_of
-from tests.forks import COMMAND, FORKS, ROOT, ForkedProcess, Forks, run_ordo
+from tests.forks import COMMAND, FORKS, PROGRAMS, ROOT, SWITCH, ForkedProcess, Forks, run_ordo, run_program
 from tests.patience import patient
 from tests.spares import HASH_SEED
 
@@ -40,6 +40,18 @@ def test_a_command_prints_and_ends_as_when_it_is_executed(arguments: list[str]) 
         [*COMMAND, *arguments], capture_output=True, text=True, check=False, cwd=ROOT, env=ENVIRONMENT
     )
     assert (forked.returncode, forked.stdout, forked.stderr) == (executed.returncode, executed.stdout, executed.stderr)
+
+
+@pytest.mark.parametrize(("case", "status"), [("media_driver", 0), ("nonsense", 1)])
+def test_a_program_prints_and_ends_as_when_it_is_executed(
+    case: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for switch in ("yes", "no"):
+        monkeypatch.setenv(SWITCH, switch)
+        done = run_program(PROGRAMS[0], ["after", case, "nowhere"], 60)
+        found.append((done.returncode, done.stdout, done.stderr.splitlines()[-1:]))
+    assert found[0] == found[1] and found[0][0] == status, found
 
 
 def test_a_node_has_its_own_session_folder_and_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,6 +110,8 @@ def test_what_a_fork_cannot_give_is_executed(forks: Forks, monkeypatch: pytest.M
 
     version = (*COMMAND, "--version")
     assert is_forked(version, ENVIRONMENT)
+    assert is_forked((*COMMAND[:-1], PROGRAMS[0], "after", "media_driver", "nowhere"), ENVIRONMENT)
+    assert not is_forked((*COMMAND[:-1], "this"), ENVIRONMENT)
     piped = forks.spawn(version, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert isinstance(piped, subprocess.Popen)
     assert piped.communicate()[0].startswith(b"ordo ")
