@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lanes import SPARK, scope_of
-from tools.suite import NO_TESTS, ROOT, busy_loops, failures, run_under_load, verdict
+from tools.suite import NO_TESTS, busy_loops, failures, run_under_load, verdict
 
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.a" name="test_good"/>
@@ -31,14 +30,6 @@ def test_failures_are_read_from_the_report(tmp_path: Path) -> None:
     assert failures(report) == ["tests.a::test_bad[1]", "tests.a::test_broken"]
     report.write_text(REPORT[:100])
     assert failures(report) == ["report: the run did not end in a report"]
-
-
-def test_files_that_share_a_session_of_spark_share_a_lane() -> None:
-    pipeline = list((ROOT / "tests" / "pipeline").glob("test_*.py"))
-    scopes = {scope_of(path.relative_to(ROOT).as_posix()) for path in pipeline}
-    assert 1 < len(scopes) < len(pipeline) and SPARK in scopes
-    assert scope_of("tests/pipeline/test_jobs.py") == SPARK
-    assert scope_of("tests/cli/test_wait.py") == "tests/cli/test_wait.py"
 
 
 def test_busy_loops_run_and_end() -> None:
