@@ -50,6 +50,12 @@ IMPORTED = (
     ),
 )
 """What nodes and the commands that tests give most often need."""
+DOORS = {
+    "gateway": ("ordo.gateway.gateway_commands", "ordo.gateway.server"),
+    "kafka": ("ordo.gateway.kafka.kafka_commands", "ordo.gateway.kafka.server"),
+    "webhook": ("ordo.gateway.webhooks.webhook_commands",),
+}
+"""What else is imported before the first command of this name is forked."""
 
 
 class ForkedProcess:
@@ -205,6 +211,17 @@ def _settings_of(environment: Mapping[str, str]) -> dict[str, str]:
 FORKS = Forks()
 
 
+def usual_environment() -> dict[str, str]:
+    """Return the environment of this process with the checkout on the path, as `LocalCluster` has it for nodes."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+
+
+def start_ordo(arguments: Sequence[str], log: int | IO[Any], prefix: Sequence[str] = ()) -> ChildProcess:
+    """Start a command of `ordo` that runs on and writes to its log; what has a prefix is executed."""
+    command = [*prefix, *COMMAND, *arguments]
+    return FORKS.spawn(command, env=usual_environment(), stdout=log, stderr=log, cwd=ROOT)
+
+
 def run_ordo(arguments: Sequence[str], timeout_s: float, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """Run a command of `ordo` in a folder, that of this checkout unless one is given, and capture what it prints.
 
@@ -221,8 +238,7 @@ def run_program(
     Raises subprocess.TimeoutExpired.
     """
     command = [*COMMAND[:-1], program, *arguments]
-    search_path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))  # as LocalCluster has it
-    environment = {**os.environ, "PYTHONPATH": search_path, **more}
+    environment = usual_environment() | more
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = FORKS.spawn(command, env=environment, stdout=output, stderr=errors, cwd=folder)
         try:
@@ -249,8 +265,7 @@ def serve(requests: socket.socket) -> tuple[str, list[str]]:
             _, status = os.waitpid(request["ended"], 0)
             requests.send(b"%d" % os.waitstatus_to_exitcode(status))
             continue
-        if request["program"] in PROGRAMS:
-            import_module(request["program"])
+        imports_of(request["program"], request["arguments"])
         became, says = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -264,6 +279,12 @@ def serve(requests: socket.socket) -> tuple[str, list[str]]:
         os.read(became, 1)  # ends when the child leads its session, as `subprocess.Popen` awaits it
         os.close(became)
         requests.send(b"%d" % pid)
+
+
+def imports_of(program: str, arguments: Sequence[str]) -> None:
+    """Import what a command needs besides; none of it starts a thread, which a fork would be without."""
+    for module in (program,) if program in PROGRAMS else DOORS.get("".join(arguments[:1]), ()):
+        import_module(module)
 
 
 def become(request: dict[str, Any], outputs: Sequence[int]) -> None:

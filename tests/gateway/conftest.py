@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,9 +13,10 @@ import grpc
 import pytest
 
 from benchmarks.go_peers import GoMissingError, build_programs
-from ordo.deploy.launcher import ROOT, LocalCluster
+from ordo.deploy.launcher import LocalCluster
 from ordo.service_api import ordo_pb2_grpc
 from tests.cluster.integration.conftest import BANK, StartCluster, clusters_of, lend_cluster
+from tests.forks import start_ordo
 from tests.patience import patient
 from tests.peers.peer_process import cache_folder, only_one
 
@@ -42,10 +41,9 @@ class GatewayProcess:
         prefix: Sequence[str] = (),
     ) -> None:
         self.log_path = log_path
-        words = [*prefix, sys.executable, "-m", "ordo.cli", self.command]
-        words += ["--endpoints", ",".join(cluster.ingress_endpoints.values()), "--listen", listen, *options]
+        words = [self.command, "--endpoints", ",".join(cluster.ingress_endpoints.values()), "--listen", listen]
         with log_path.open("wb") as log:
-            self.process = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = start_ordo([*words, *options], log, prefix)
         self.address = str(self.await_event(f"{self.command}.started")["address"])
 
     def events(self, event: str) -> list[dict[str, Any]]:

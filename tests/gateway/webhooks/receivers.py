@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import http.server
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ordo.deploy.launcher import ROOT, LocalCluster
+from ordo.deploy.launcher import LocalCluster
+from tests.forks import start_ordo
 from tests.patience import patient
 
 TAKEN = 204
@@ -25,9 +24,9 @@ class Hook:
     def __init__(self, cluster: LocalCluster, name: str, url: str, log_path: Path, *options: str) -> None:
         self.log_path = log_path
         endpoints = ",".join(cluster.ingress_endpoints.values())
-        words = [sys.executable, "-m", "ordo.cli", "webhook", name, url, "--endpoints", endpoints, *options]
+        words = ["webhook", name, url, "--endpoints", endpoints, *options]
         with log_path.open("ab") as log:
-            self.process = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = start_ordo(words, log)
 
     def kill(self) -> None:
         self.process.kill()
