@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from setup import DIRECTIVES
+from tests.thorough import few_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = (ROOT / "archive" / "recorder.pyx").read_text()
@@ -91,7 +92,7 @@ def test_with_all_syncs_the_tests_pass(run: Run) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sync", SYNCS)
+@pytest.mark.parametrize("sync", few_of(SYNCS, SYNCS[::4]))
 def test_a_sync_of_the_recorder_that_is_left_out_is_found(run: Run, sync: str) -> None:
     ended = run(int(sync.partition("-")[0]))
     assert ended.returncode == 1, ended.stdout + ended.stderr

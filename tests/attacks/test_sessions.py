@@ -16,6 +16,7 @@ from ordo.transport.secure.settings import Encryption
 from tests.cluster.integration.agreement import await_that, counter_of, demand_agreement
 from tests.cluster.integration.conftest import LendCluster, StartCluster, lend_cluster, start_cluster
 from tests.cluster.integration.writer import Writer
+from tests.thorough import few_of
 
 __all__ = ["lend_cluster", "start_cluster"]
 GUESSES = (-1, -2, 0, 1, 2, 3, 2**62, 2**63 - 1, -(2**63), -(2**63) + 1)
@@ -120,7 +121,7 @@ def test_a_query_for_anothers_session_is_refused_and_counted(lend_cluster: LendC
     cluster.check_running()
 
 
-@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
+@pytest.mark.parametrize("is_encrypted", few_of([False, True], [False]))
 def test_a_session_is_nobody_elses_after_a_change_of_the_leader(
     start_cluster: StartCluster, is_encrypted: bool
 ) -> None:

@@ -47,7 +47,7 @@ def test_a_start_is_awaited_and_orders_are_taken_from_its_folder(made: Made) -> 
     made.start(1)
     done = made.cluster("leader", "--endpoints", made.listed)
     assert done.returncode == 0 and done.stdout.strip() in ("0", "1"), done
-    short = made.cluster("wait", "--endpoints", made.listed, "--timeout", f"{patient(6):g}")
+    short = made.cluster("wait", "--endpoints", made.listed, "--timeout", f"{patient(2):g}")
     assert short.returncode == 3 and f"ordo: not in time: {made.endpoints[2]}: " in short.stderr
     assert "ordo: waiting: " in short.stderr
     made.start(2)

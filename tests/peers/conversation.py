@@ -11,12 +11,13 @@ from ordo.transport.client.client import TransportClient
 from tests.peers.ordo_peer import OrdoDriver, await_that, exchange
 from tests.peers.peer_process import PeerProcess
 from tests.peers.relay import LossyRelay
+from tests.thorough import few_of
 
 THERE, BACK = 1001, 1002
 IPC = "aeron:ipc"
 FRAGMENTED = [1, 8, 32, 288, 1344, 1345, 1376, 4000, 100, 10_000, 64, 100 * 1024, 0, 2752, 16, 31]
 SIZES_BYTES = FRAGMENTED * 250
-KINDS = pytest.mark.parametrize("kind", ["exclusive", "concurrent"])
+KINDS = pytest.mark.parametrize("kind", few_of(["exclusive", "concurrent"], ["concurrent"]))
 MEDIA = pytest.mark.parametrize("media", ["ipc", "udp"])
 Kind = Literal["exclusive", "concurrent"]
 StartDriver = Callable[..., OrdoDriver]

@@ -23,6 +23,7 @@ from tests.peers.java_peer import JavaPeers
 from tests.peers.ordo_peer import OrdoDriver
 from tests.peers.peer_process import PeerFailedError, PeerProcess
 from tests.peers.relay import LossyRelay
+from tests.thorough import few_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
 MESSAGES = 10_000
@@ -103,7 +104,7 @@ def await_sessions(cluster: LocalCluster, count: int) -> None:
     cluster.await_value(known, f"{count} sessions on every member")
 
 
-@pytest.mark.parametrize("unit", [TimeUnit.MILLIS, TimeUnit.NANOS])
+@pytest.mark.parametrize("unit", few_of([TimeUnit.MILLIS, TimeUnit.NANOS], [TimeUnit.NANOS]))
 def test_messages_have_the_time_of_the_cluster(
     java: JavaPeers, start_cluster: StartCluster, shm_path: Path, unit: TimeUnit
 ) -> None:
@@ -263,7 +264,7 @@ def test_java_client_with_an_ordo_driver(
     assert not driver.errors
 
 
-@pytest.mark.parametrize("egress", ["aeron:ipc", EGRESS])
+@pytest.mark.parametrize("egress", few_of(["aeron:ipc", EGRESS], ["aeron:ipc"]))
 def test_java_client_through_shared_memory(java: JavaPeers, start_cluster: StartCluster, egress: str) -> None:
     cluster = start_cluster(**PATIENT, ipc_ingress=True)
     leader = cluster.await_leader()

@@ -19,6 +19,7 @@ from ordo.pipeline.jobs.session_order import session_violations
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.command import order
 from tests.cluster.integration.writer import Writer
+from tests.thorough import few_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 LEDGER = "tests.cluster.integration.services:Ledger"
@@ -61,7 +62,7 @@ def test_a_log_of_several_leaders_is_clean(spark: SparkSession, archives: list[s
     assert session_violations(spark.read.format("ordo").load(archives)).count() == 0
 
 
-@pytest.mark.parametrize("kind", ["new_term", "message"])
+@pytest.mark.parametrize("kind", few_of(["new_term", "message"], ["message"]))
 def test_damage_in_a_later_term_is_named_exactly(
     spark: SparkSession, archives: list[str], tmp_path: Path, kind: str
 ) -> None:

@@ -25,6 +25,7 @@ from ordo.pipeline.jobs import latency as latency_job
 from ordo.pipeline.jobs import sessions as sessions_job
 from ordo.pipeline.spark.rows import KEPT_MAX, keep_rows, rows_of
 from tests.patience import patient
+from tests.thorough import few_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL, LARGE = 20_000, 300_000
@@ -68,6 +69,12 @@ log = ordo.read(sys.argv[1], columns=["position", "payload"])
 with query.query(log, "SELECT sum(octet_length(payload)) FROM log") as rows:
     query.write_rows(rows, "csv")
 PEAK"""
+OF_OTHERS = {"export": EXPORT, "query": QUERY}
+LINES = (
+    "diff LOG LOG",
+    "replay LOG --service tests.pipeline.test_replay_verdict:Tally --engine local",
+    "audit LOG --engine local",
+)
 PLAN = """
 import os, sys
 from pathlib import Path
@@ -110,31 +117,21 @@ def last_number(output: str) -> int:
     return int(output.split()[-1])
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["diff", "LOG", "LOG"],
-        ["replay", "LOG", "--service", "tests.pipeline.test_replay_verdict:Tally", "--engine", "local"],
-        ["audit", "LOG", "--engine", "local"],
-    ],
-    ids=lambda arguments: arguments[0],
-)
-def test_jobs_of_one_process_hold_no_more_of_a_longer_log(
-    logs: dict[int, str], tmp_path: Path, arguments: list[str]
-) -> None:
+@pytest.mark.parametrize("line", few_of(LINES, ["audit LOG --engine local"]))
+def test_jobs_of_one_process_hold_no_more_of_a_longer_log(logs: dict[int, str], tmp_path: Path, line: str) -> None:
     peaks = {
-        messages: last_number(run(JOB, [log if word == "LOG" else word for word in arguments], tmp_path))
+        messages: last_number(run(JOB, [log if word == "LOG" else word for word in line.split()], tmp_path))
         for messages, log in logs.items()
     }
     assert peaks[LARGE] - peaks[SMALL] < GROWTH_BYTES_MAX, {size: peak >> 20 for size, peak in peaks.items()}
 
 
-@pytest.mark.parametrize("script", [EXPORT, QUERY], ids=["export", "query"])
-def test_what_others_libraries_hold_is_bounded(logs: dict[int, str], tmp_path: Path, script: str) -> None:
+@pytest.mark.parametrize("name", few_of(OF_OTHERS, ["query"]))
+def test_what_others_libraries_hold_is_bounded(logs: dict[int, str], tmp_path: Path, name: str) -> None:
     """By the size of a commit, and by the memory that the database may take: both made small here."""
-    pytest.importorskip("deltalake" if script == EXPORT else "duckdb")
+    pytest.importorskip("deltalake" if name == "export" else "duckdb")
     peaks = {
-        messages: last_number(run(script, [log, str(tmp_path / str(messages))], tmp_path))
+        messages: last_number(run(OF_OTHERS[name], [log, str(tmp_path / str(messages))], tmp_path))
         for messages, log in logs.items()
     }
     assert peaks[LARGE] - peaks[SMALL] < GROWTH_BYTES_MAX, {size: peak >> 20 for size, peak in peaks.items()}

@@ -11,11 +11,11 @@ import pytest
 
 from ordo.pipeline.generate import LogShape
 from tests.patience import patient
+from tests.thorough import few_of
 
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-KILLS = 4
 
 
 def command(*arguments: str) -> list[str]:
@@ -28,7 +28,10 @@ def output_of(*arguments: str, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def test_a_feed_that_is_killed_loses_and_doubles_nothing(archive: str, shape: LogShape, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", few_of([2, 8], [2]))
+def test_a_feed_that_is_killed_loses_and_doubles_nothing(
+    archive: str, shape: LogShape, tmp_path: Path, kills: int
+) -> None:
     from ordo.pipeline.lake.delta_table import DeltaLake
     from ordo.pipeline.lake.iceberg_table import IcebergLake
     from ordo.pipeline.lake.tables import LakeTable
@@ -36,7 +39,7 @@ def test_a_feed_that_is_killed_loses_and_doubles_nothing(archive: str, shape: Lo
     tables = ["--delta", str(tmp_path / "delta"), "--iceberg", str(tmp_path / "iceberg")]
     small = ["--chunk-mb", "0.2", "--compact-every", "3", "--keep-hours", "0"]
     found: list[LakeTable] = [DeltaLake(tables[1]), IcebergLake(tables[3])]
-    for kill in range(KILLS):
+    for kill in range(kills):
         which = found[kill % 2]
         before = which.progress().position
         with subprocess.Popen(command("run", archive, *tables, *small), stdout=subprocess.DEVNULL) as feed:

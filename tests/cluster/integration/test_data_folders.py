@@ -19,6 +19,7 @@ from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.test_crashes import follower_of
 from tests.cluster.integration.test_repair import await_trust
 from tests.cluster.integration.writer import Writer
+from tests.thorough import few_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 OPTIONS = {"log_term_length": "64k", "segment_length": "64k", "session_timeout": "60s"}
@@ -164,7 +165,7 @@ def test_the_one_member_with_data_does_not_join_those_that_were_emptied(start_cl
     await_error(cluster, leader, f"member {whole} has the data of another cluster")
 
 
-@pytest.mark.parametrize("loses_note", [False, True], ids=["killed", "and its note lost"])
+@pytest.mark.parametrize("loses_note", few_of([False, True], [True]))
 def test_a_leader_killed_as_it_answers_does_not_give_up_what_it_answered(
     start_cluster: StartCluster, loses_note: bool
 ) -> None:

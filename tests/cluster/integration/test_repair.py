@@ -26,9 +26,19 @@ from tests.cluster.integration.agreement import (
 )
 from tests.cluster.integration.command import order, ordo
 from tests.cluster.integration.conftest import PATIENT, StartCluster
-from tests.cluster.integration.damage import LOG_DAMAGES, LOG_STREAM_ID, closed_segments, flip, log_files, records_of
+from tests.cluster.integration.damage import (
+    LOG_DAMAGES,
+    LOG_STREAM_ID,
+    closed_segments,
+    cut_segment,
+    flip,
+    flip_first_segment,
+    log_files,
+    records_of,
+)
 from tests.cluster.integration.test_crashes import follower_of
 from tests.cluster.integration.writer import Writer
+from tests.thorough import few_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 OPTIONS = {"log_term_length": "64k", "segment_length": "64k", "session_timeout": "60s"}
@@ -73,7 +83,7 @@ def demand_equal_logs(cluster: LocalCluster) -> None:
         assert first and all(one == first for one in others), files[0][index].name
 
 
-@pytest.mark.parametrize("damage", LOG_DAMAGES)
+@pytest.mark.parametrize("damage", few_of(LOG_DAMAGES, [flip_first_segment, cut_segment]))
 def test_a_damaged_log_is_fetched_from_the_leader(
     start_cluster: StartCluster, damage: Callable[[list[Path]], Path]
 ) -> None:

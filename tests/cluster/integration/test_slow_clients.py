@@ -14,11 +14,12 @@ from ordo.deploy.launcher import LocalCluster
 from ordo.errors import SessionClosedError
 from tests.cluster.integration.agreement import await_that, describe
 from tests.cluster.integration.conftest import PATIENT, LendCluster, StartCluster
+from tests.thorough import few_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 ECHO = "tests.cluster.integration.services:CountingEcho"
 BANK = "tests.cluster.integration.requests_service:Bank"
-MODES = pytest.mark.parametrize("mode", ["process", "inline"])
+MODES = pytest.mark.parametrize("mode", few_of(["process", "inline"], ["process"]))
 KIB = 1024
 SETTINGS = ClientSettings(message_timeout_s=20)
 
