@@ -45,11 +45,13 @@ class Served:
         self.process.kill()
         self.process.communicate()
 
-    def connect(self, *, is_local: bool = False, credentials: bytes = b"") -> ArchiveClient:
+    def connect(self, *, is_local: bool = False, credentials: bytes = b"", timeout_s: float = 30.0) -> ArchiveClient:
         """Over UDP with a driver of the client's own, or over IPC on the archive's driver."""
         if is_local:
-            return ArchiveClient.connect("aeron:ipc", aeron_dir=str(self.aeron_dir), message_timeout_s=patient(30))
-        return ArchiveClient.connect(self.address, credentials=credentials, message_timeout_s=patient(30))
+            return ArchiveClient.connect(
+                "aeron:ipc", aeron_dir=str(self.aeron_dir), message_timeout_s=patient(timeout_s)
+            )
+        return ArchiveClient.connect(self.address, credentials=credentials, message_timeout_s=patient(timeout_s))
 
     def stop(self, number: int = signal.SIGTERM) -> str:
         """What it wrote to its log."""
