@@ -336,6 +336,7 @@ def test_slow_batches_are_no_silence_and_the_checkpoint_keeps_when_something_cam
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_a_stream_that_finds_nothing_is_silent_after_its_restart_too(spark: SparkSession, tmp_path: Path) -> None:
     folder = write_log(tmp_path, [3])
     checkpoint = str(tmp_path / "checkpoint")

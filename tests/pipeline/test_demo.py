@@ -143,6 +143,7 @@ def test_a_truncated_tail_of_one_node_is_found(spark: SparkSession, archives: li
     assert facts["first_difference"]["odd"] == "copy"
 
 
+@pytest.mark.thorough  # a replay through all terms, and one that agrees at each snapshot, are in `make test`
 def test_replay_agrees_at_every_snapshot_of_every_node(spark: SparkSession, archives: list[str]) -> None:
     for folder in archives:
         facts = replay(spark, folder, ENGINE, end="snapshot")

@@ -103,6 +103,7 @@ def test_a_replay_runs_over_a_copy(work: Path, s3: dict[str, Any]) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.thorough  # jobs run over folders and nodes, and Spark reads a copy, in `make test`
 def test_spark_jobs_run_over_a_copy(spark: SparkSession, work: Path, s3: dict[str, Any]) -> None:
     folder, _ = write_tally(work, (4, 8))
     url, service = "s3://bucket/jobs", f"{HERE}:Tally"

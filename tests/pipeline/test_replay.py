@@ -138,6 +138,7 @@ def test_a_service_that_is_none_is_named(spark: SparkSession, exchange: tuple[st
         make_service("ordo.matching.service:Nothing")
 
 
+@pytest.mark.thorough  # the market of a demo and of an exchange that runs are in `make test`
 def test_the_market_has_the_exchanges_own_executions(
     spark: SparkSession, exchange: tuple[str, list[int]], tmp_path: Path
 ) -> None:

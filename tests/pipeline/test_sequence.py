@@ -25,6 +25,7 @@ from tests.patience import patient
 from tests.pipeline.served import ServedFolder, url
 from tests.sequencer.request_log import RequestLog
 from tests.sequencer.test_executions import Noting
+from tests.thorough import few_of
 
 SEGMENT_BYTES = 1 << 20
 Numbers = dict[int, int | None]
@@ -179,6 +180,7 @@ def test_a_scan_keeps_no_numbers_of_what_was_read(log: NumberedLog) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("log", few_of([False, True], [False]), indirect=True)
 def test_spark_reads_the_same_numbers_as_a_batch_and_as_a_stream(
     spark: SparkSession, log: NumberedLog, tmp_path: Path
 ) -> None:

@@ -147,7 +147,7 @@ def test_a_frame_and_a_stream_into_a_node_and_back(spark: SparkSession, tmp_path
             frame.option("timeout", int(patient(12))).save()
         for _ in range(2):
             stream = spark.readStream.format("ordo").option("startingPosition", "earliest").option("columns", "payload")
-            target = stream.option("maxRecordsPerTrigger", 70).load(source).writeStream.format("ordo")
+            target = stream.option("maxRecordsPerTrigger", 100).load(source).writeStream.format("ordo")
             target = target.options(
                 endpoints=endpoints, writer="stream", checkpointLocation=str(tmp_path / "checkpoint")
             )

@@ -19,6 +19,7 @@ from tests.simulation.campaign_file import CampaignError, CampaignFile, Row
 from tests.simulation.code import FILES, FOLDERS, LEFT_OUT, ROOT, SimulatedCode
 from tests.simulation.options import Options
 from tests.simulation.run import Outcome
+from tests.thorough import few_of
 
 FAILING, UNDECIDED = 3, 400
 NOT_RUN = ("deploy/", "ordo/__init__.py", "ordo/errors.py", "tests/__init__.py", "tests/cluster/", "tests/faults/")
@@ -91,11 +92,12 @@ def test_no_seed_begins_when_the_minutes_are_over(
     assert runs.ran == [] and "0 of 4 seeds through" in capsys.readouterr().out
 
 
-def test_a_line_that_was_cut_anywhere_does_not_count(checkout: Path, runs: Runs) -> None:
+@pytest.mark.parametrize("step", few_of([1, 7], [7]))
+def test_a_line_that_was_cut_anywhere_does_not_count(checkout: Path, runs: Runs, step: int) -> None:
     go_on(checkout, 2)
     path = file_of(checkout)
     whole = path.read_bytes()
-    for length in range(len(whole)):
+    for length in range(0, len(whole), step):
         path.write_bytes(whole[:length])
         runs.ran.clear()
         go_on(checkout, 2)
