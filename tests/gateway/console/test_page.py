@@ -35,6 +35,11 @@ pytestmark = [
 SIZES = {1280: 860, 390: 844}
 PATIENCE_MS = patient(20_000)
 VIEWS = ("overview", "log", "sessions", "apps", "consumers", "messages", "live", "errors", "orders")
+DRAW = """() => new Promise((done) => {
+    if (document.getElementById("login").hidden) dispatchEvent(new HashChangeEvent("hashchange"));
+    requestAnimationFrame(() => requestAnimationFrame(done));
+})"""
+"""Has the page draw its view anew, as its next event would within a second, and waits until that is on the screen."""
 REFUSED = "status of 403"
 """What Chromium writes to its console when a browser without a token is told so."""
 
@@ -64,7 +69,7 @@ class Looker:
         for width, height in SIZES.items():
             self.page.set_viewport_size({"width": width, "height": height})
             self.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-            self.page.wait_for_timeout(1_200)  # the next look draws everything anew
+            self.page.evaluate(DRAW)
             self.page.evaluate("window.scrollTo(0, 0)")
             scrolled = self.page.evaluate("document.documentElement.scrollWidth")
             assert scrolled <= width, f"{name} is {scrolled} pixels wide on a screen of {width}"
