@@ -71,6 +71,23 @@ class ExecutedFollower(LogFollower):
         elif not repeats and position != 0:
             self._search = self._make_search(position)
 
+    @property
+    def last_sequence(self) -> int | None:
+        """The number of the last message up to `position`; None where that is not found yet, or messages have none."""
+        if not self.is_found or not self._executions.numbers:
+            return None
+        last, _ = self._executions.sequence.snapshot()
+        return last if last >= 0 else None
+
+    @property
+    def is_found(self) -> bool:
+        """Whether it is known where to begin, and what was executed before."""
+        return self._start is None and self._search is None and self.position is not None
+
+    def principal_of(self, session_id: int) -> bytes:
+        """Return the principal of a session that is open at `position`, as the log has it; empty for others."""
+        return self._executions.principal_of(session_id)
+
     def check_allowed(self) -> None:
         """Raise ArchiveError when every node refuses these credentials."""
         if self._start is not None:

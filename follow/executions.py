@@ -165,6 +165,10 @@ class Executions:
         """Return the identity whose requests name this open position, or None if there is none."""
         return self._table.get(open_position)
 
+    def principal_of(self, session_id: int) -> bytes:
+        """Return the principal of an open session, as the log has it; empty for others."""
+        return self._sessions.get(session_id, b"")
+
     def _execute(
         self,
         session_id: int,

@@ -8,6 +8,7 @@ from typing import Any
 
 from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_order, is_final
 from ordo.gateway.kafka.door_lease import DoorLease
+from ordo.gateway.kafka.log_topic import LOG_TOPIC
 from ordo.gateway.kafka.service.orders import KafkaError, OrderKind, encode_order
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_table import TopicTable
@@ -72,7 +73,12 @@ class BrokerCalls:
             "cluster_id": "ordo",
             "controller_id": doors.node_id,
             "topics": [
-                {"error_code": error, "name": name, "partitions": [] if error else [_partition(doors.leader_of(name))]}
+                {
+                    "error_code": error,
+                    "name": name,
+                    "is_internal": name == LOG_TOPIC,
+                    "partitions": [] if error else [_partition(doors.leader_of(name))],
+                }
                 for name, error in zip(names, errors, strict=True)
             ],
         }

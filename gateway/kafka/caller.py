@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 
 from ordo.gateway.kafka.service.orders import KafkaError
 from ordo.gateway.kafka.sessions import ClusterSession
@@ -29,6 +30,8 @@ class Caller:
     door: tuple[str, int]
     """Host and port of the door, as this client is told them."""
     client_id: str = ""
+    producing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a request's batches are decoded: they go into the log in the order in which they came."""
 
 
 def error_of_order(error: OrdoError) -> int:

@@ -7,7 +7,9 @@ cursor of its own.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Protocol
 
 from ordo.follow.topics.feeds import FeedMessage
@@ -21,6 +23,7 @@ MESSAGE_BYTES = 64
 """So much each message counts besides its payload."""
 FRAGMENTS_PER_POLL = 512
 TRIM_MIN = 256
+_NUMBER = attrgetter("number")
 
 
 class Follower(Protocol):
@@ -35,6 +38,9 @@ class Follower(Protocol):
 
 class Cursor:
     """One place in a topic. `next_number` is the number of the message that it reads next, 0 while unknown."""
+
+    may_jump = False
+    """Whether numbers may be left out: who asks for one that is not there gets the next."""
 
     def __init__(self, follower: Follower, next_number: int) -> None:
         self._follower = follower
@@ -75,7 +81,7 @@ class Cursor:
         return self._ends[-1] if self._ends else self._asked_bytes
 
     def _on_message(self, message: FeedMessage) -> None:
-        if not self._messages and self.first_number != message.sequence:
+        if not self._messages and not (self.may_jump and self.first_number):
             self.first_number = message.sequence
         end = self._total + len(message.payload) + MESSAGE_BYTES
         self._messages.append(Stored(message.sequence, time_ms(message.timestamp), message.payload))
@@ -92,16 +98,19 @@ class Cursor:
         if count >= TRIM_MIN or count == len(self._ends):
             del self._messages[:count]
             del self._ends[:count]
-            self.first_number += count
+            self.first_number = self._messages[0].number if self._messages else self.next_number
 
     def read(self, number: int, bytes_max: int) -> list[Stored]:
-        """Return messages from `number` on: those up to `bytes_max`, and at least one if there is one."""
-        begin = number - self.first_number
-        if not 0 <= begin < len(self._messages):
+        """Return messages from `number` on without a gap: those up to `bytes_max`, and at least one if there is one."""
+        begin = bisect_left(self._messages, number, key=_NUMBER)
+        if number < self.first_number or begin == len(self._messages):
             return []
-        start = self._ends[begin] - len(self._messages[begin].payload) - MESSAGE_BYTES
+        first = self._messages[begin]
+        start = self._ends[begin] - len(first.payload) - MESSAGE_BYTES
         end = begin + 1
         while end < len(self._messages) and self._ends[end] - start <= bytes_max:
+            if self._messages[end].number != first.number + end - begin:
+                break
             end += 1
         self._asked_bytes = max(self._asked_bytes, self._ends[end - 1])
         return self._messages[begin:end]

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 from uuid import uuid4
 
+from ordo.gateway.doors.knocks import Knocks
 from ordo.gateway.kafka.caller import Caller, error_of_group, is_final
 from ordo.gateway.kafka.door_sessions import DoorSessions
 from ordo.gateway.kafka.groups.groups import Groups
@@ -44,6 +45,7 @@ RELEASES_MAX = 40
 """So many groups are let go at a time: with the longest names they fill most of what a request may have."""
 LEAVE_S = 2.0
 LOOK_S = 2.0
+KNOCK_EVERY_S = 1.0
 """So long a door without a lease asks where the others are, before it tries again to get one."""
 OLD_SERVICE = "the cluster's service knows no doors: update its members first; until then there are no groups here"
 NO_NODE = -1
@@ -105,6 +107,7 @@ class DoorLease:
         """Groups with their epochs that this door has let go, until the cluster knows."""
         self._claiming: dict[str, asyncio.Task[Coordinator]] = {}
         self._neighbours: Sequence[Neighbour] = ()
+        self._knocks = Knocks()
         self._changed = asyncio.Event()
         self._woken = asyncio.Event()
         self._node_id = FIRST_NODE
@@ -187,14 +190,29 @@ class DoorLease:
     def doors(self, caller: Caller) -> Doors:
         """Return the doors that are live, and this one, under the address by which the caller came.
 
-        The live ones lead the topics: a door without a lease does not, unless it knows of no other.
+        The live ones lead the topics: a door without a lease does not, unless it knows of no other. One whose process
+        has ended is left out before its lease is over; what it coordinates waits for that.
         """
         node_id = self.node_id
-        live = [one for one in self._neighbours if one.is_live and one.network == self._network]
+        live = [one for one in self._live() if not self._knocks.is_gone(one.process)]
         others = [_broker(one.node_id, one.address) for one in live if one.node_id != node_id]
         host, port = caller.door
         own = {"node_id": node_id, "host": host, "port": port}
         return Doors(node_id, [own, *others], {one.node_id for one in live} or {node_id})
+
+    def _live(self) -> Sequence[Neighbour]:
+        """Return the doors of this network whose lease has not lapsed."""
+        return [one for one in self._neighbours if one.is_live and one.network == self._network]
+
+    async def watch(self) -> None:
+        """Look once a second whether the other doors still listen."""
+        while True:
+            others = {one.process: one.address for one in self._live() if one.process != self._process}
+            found, gone = await self._knocks.ask(others)
+            for event, names in (("kafka.door-reached", found), ("kafka.door-gone", gone)):
+                for name in sorted(names):
+                    get_logger().info(event, address=others[name])
+            await asyncio.sleep(KNOCK_EVERY_S)
 
     async def find(self, caller: Caller, group: str) -> Mapping[str, object]:
         """Return a group's coordinator as FindCoordinator does: error, node, host and port."""

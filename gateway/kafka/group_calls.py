@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_group
 from ordo.gateway.kafka.door_lease import Coordinator, DoorLease
 from ordo.gateway.kafka.groups.groups import GROUPS_MAX, Groups
 from ordo.gateway.kafka.groups.members import Group, GroupState, Join, Reply, join_failure
+from ordo.gateway.kafka.log_topic import LOG_TOPIC
 from ordo.gateway.kafka.service.orders import METADATA_LENGTH_MAX, KafkaError, OrderKind, encode_order
 from ordo.runtime.errors import OrdoError
 
@@ -131,6 +133,9 @@ class GroupCalls:
         if not error and offsets:
             order = encode_order(OrderKind.COMMIT, group=request.group_id, offsets=offsets, epoch=found.epoch)
             error = await self._order(caller, request.group_id, order, found.epoch)
+            is_unknown = error == KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+            if is_unknown and any(one[0] == LOG_TOPIC for one in offsets) and await self._has_log_kept(caller):
+                error = await self._order(caller, request.group_id, order, found.epoch)
         topics = []
         for topic in request.topics:
             partitions = [
@@ -142,6 +147,16 @@ class GroupCalls:
             ]
             topics.append({"name": topic.name, "partitions": partitions})
         return {"topics": topics}
+
+    async def _has_log_kept(self, caller: Caller) -> bool:
+        """Have the cluster know the log by name, as it keeps offsets of what it knows, and return whether it does.
+
+        So members of all releases take such offsets alike.
+        """
+        with suppress(OrdoError):
+            answer = await caller.session.order(encode_order(OrderKind.CREATE, topic=LOG_TOPIC))
+            return answer.error in (KafkaError.NONE, KafkaError.TOPIC_ALREADY_EXISTS)
+        return False
 
     async def _order(self, caller: Caller, group: str, order: bytes, epoch: int) -> int:
         """Have something done for a group that this door coordinates, and return the error."""

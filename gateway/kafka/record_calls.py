@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_order
+from ordo.gateway.kafka.log_topic import LOG_TOPIC
 from ordo.gateway.kafka.service.orders import LENGTH_BYTES, Append, KafkaError, encode_append
 from ordo.gateway.kafka.service.producers import SEQUENCES
 from ordo.gateway.kafka.settings import KafkaSettings
@@ -15,7 +16,7 @@ from ordo.gateway.kafka.topic_table import TopicTable
 from ordo.gateway.kafka.wire.compression import CompressionError, TooLongError
 from ordo.gateway.kafka.wire.records import (
     Batch,
-    decode_batch,
+    decode_in_steps,
     encode_batch,
     is_compressed,
 )
@@ -51,14 +52,15 @@ class RecordCalls:
 
     async def produce(self, caller: Caller, request: Any) -> Values:
         """Append the batches of a request, all at once."""
-        wanted = [(topic.name, one) for topic in request.topic_data for one in topic.partition_data]
+        parts = [(topic.name, one) for topic in request.topic_data for one in topic.partition_data]
+        wanted = [(name, one.index, one.records or b"") for name, one in parts]
         error = KafkaError.NONE if request.acks in ACKS else KafkaError.INVALID_REQUIRED_ACKS
         if request.transactional_id is not None:
             error = KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         if error or len(wanted) > PARTITIONS_MAX:
             results: Sequence[tuple[int, int]] = [(error or KafkaError.INVALID_REQUEST, -1)] * len(wanted)
         else:
-            results = await asyncio.gather(*(self._append(caller, topic, one) for topic, one in wanted))
+            results = await self._append_all(caller, wanted)
         answers = iter(results)
         topics = []
         for topic in request.topic_data:
@@ -69,34 +71,41 @@ class RecordCalls:
             topics.append({"name": topic.name, "partition_responses": partitions})
         return {"responses": topics}
 
-    async def _append(self, caller: Caller, topic: str, partition: Any) -> tuple[int, int]:
-        """Append one batch, and return the error and the number of its first record."""
-        if partition.index != PARTITION:
-            return KafkaError.UNKNOWN_TOPIC_OR_PARTITION, -1
-        data = partition.records or b""
-        if not is_compressed(data):
-            return await self._append_batch(caller, topic, data)
-        async with self._compressed:
-            return await self._append_batch(caller, topic, data)
-
-    async def _append_batch(self, caller: Caller, topic: str, data: bytes) -> tuple[int, int]:
+    async def _append_all(self, caller: Caller, wanted: Sequence[tuple[str, int, bytes]]) -> list[tuple[int, int]]:
+        """Append batches; return the error and the number of the first record of each."""
+        begun: list[asyncio.Task[tuple[int, int]]] = []
         try:
-            batch = decode_batch(data)
-        except TooLongError:  # clients that can make shorter batches of it do so
-            return KafkaError.MESSAGE_TOO_LARGE, -1
-        except CompressionError:
-            return KafkaError.UNSUPPORTED_COMPRESSION_TYPE, -1
-        except DecodeError:
-            return KafkaError.CORRUPT_MESSAGE, -1
-        if batch.is_transactional:
-            return KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1
-        if max(map(len, batch.payloads)) > PAYLOAD_BYTES_MAX:
-            return KafkaError.MESSAGE_TOO_LARGE, -1
-        if len(topic.encode(errors="replace")) > 255:
-            return KafkaError.INVALID_TOPIC, -1
-        orders = [caller.session.order(encode_append(one)) for one in split_batch(topic, batch)]
+            async with caller.producing:
+                for topic, index, data in wanted:
+                    begun.append(await self._begin(caller, topic, index, data))
+            return [await one for one in begun]
+        finally:
+            for one in begun:
+                one.cancel()
+
+    async def _begin(self, caller: Caller, topic: str, index: int, data: bytes) -> asyncio.Task[tuple[int, int]]:
+        """Decode a batch, and send it on its way. One that is compressed has its place until it is answered."""
+        takes_place = is_compressed(data)
+        if takes_place:
+            await self._compressed.acquire()
+        try:
+            is_known = index == PARTITION
+            orders = await _orders_of(topic, data) if is_known else KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+        except BaseException:
+            if takes_place:
+                self._compressed.release()
+            raise
+        task = asyncio.create_task(self._append(caller, orders))
+        if takes_place:
+            task.add_done_callback(lambda _: self._compressed.release())
+        return task
+
+    async def _append(self, caller: Caller, orders: list[bytes] | KafkaError) -> tuple[int, int]:
+        if isinstance(orders, KafkaError):
+            return orders, -1
         first = -1
-        for answer in await asyncio.gather(*orders, return_exceptions=True):
+        answers = await asyncio.gather(*(caller.session.order(one) for one in orders), return_exceptions=True)
+        for answer in answers:
             if isinstance(answer, OrdoError):
                 return error_of_order(answer), -1
             if isinstance(answer, BaseException):
@@ -169,6 +178,9 @@ class RecordCalls:
         try:
             if index != PARTITION or not await self._topics.has(caller.session, topic):
                 return await self._refuse(topic, index, KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+            if topic == LOG_TOPIC:
+                length = max(min(partition.partition_max_bytes, bytes_max), 1)
+                return await self._read_log(caller, number, length, deadline_s)
             if number > self._topics.end_of(topic):
                 await self._topics.refresh(caller.session)
             if not 1 <= number <= max(self._topics.end_of(topic), self._readers.end_of(topic)):
@@ -183,6 +195,32 @@ class RecordCalls:
             return self._partition(topic, index)
         self._topics.note_end(topic, messages[-1].number + 1)
         return self._partition(topic, index, records=encode_batch(messages))
+
+    async def _read_log(self, caller: Caller, number: int, length: int, deadline_s: float) -> Values:
+        """Return records of the log. Raises OrdoError."""
+        credentials = caller.session.credentials
+        if number < 1:
+            return await self._refuse(LOG_TOPIC, PARTITION, KafkaError.OFFSET_OUT_OF_RANGE)
+        if not self._readers.covers(credentials, LOG_TOPIC, number):
+            end = await self._end_of_log(caller)
+            if not end:
+                return await self._refuse(LOG_TOPIC, PARTITION, KafkaError.NOT_LEADER_OR_FOLLOWER)
+            if number > end:
+                return await self._refuse(LOG_TOPIC, PARTITION, KafkaError.OFFSET_OUT_OF_RANGE)
+        self._readers.keep_end(credentials, number)
+        messages = await self._readers.read(credentials, LOG_TOPIC, number, length, deadline_s)
+        if not messages:  # a client may take the end that it is told for the end of the log
+            await self._end_of_log(caller, is_near=True)
+        return self._partition(LOG_TOPIC, PARTITION, records=encode_batch(messages) if messages else b"")
+
+    async def _end_of_log(self, caller: Caller, is_near: bool = False) -> int:
+        """Return the number after the last message of the log as of now; 0 if it is not known in time.
+
+        Raises OrdoError.
+        """
+        position = await caller.session.log_position()
+        deadline_s = self._loop.time() + (OUTCOME_PAUSE_S if is_near else self._settings.timeout_s)
+        return await self._readers.log_end(caller.session.credentials, position, deadline_s, is_near)
 
     async def _refuse(self, topic: str, index: int, error: int) -> Values:
         await asyncio.sleep(OUTCOME_PAUSE_S)
@@ -217,7 +255,10 @@ class RecordCalls:
             await self._topics.refresh(caller.session)
             if partition.partition_index != PARTITION or topic not in self._topics:
                 return KafkaError.UNKNOWN_TOPIC_OR_PARTITION, -1, -1
-            end = self._topics.end_of(topic)
+            is_log = topic == LOG_TOPIC
+            end = await self._end_of_log(caller) if is_log else self._topics.end_of(topic)
+            if not end:
+                return KafkaError.REQUEST_TIMED_OUT, -1, -1
             if wanted == LATEST or (wanted == EARLIEST and end == 1):
                 return KafkaError.NONE, end, -1
             if wanted == EARLIEST:
@@ -234,7 +275,12 @@ class RecordCalls:
     async def _find_time(
         self, credentials: bytes, topic: str, wanted: int, end: int, deadline_s: float
     ) -> tuple[int, int, int]:
-        last = await self._readers.read(credentials, topic, end - 1, 1, deadline_s)
+        try:
+            last = await self._readers.read(credentials, topic, end - 1, 1, deadline_s)
+        except OrdoError as error:
+            if error_of(error) == KafkaError.OFFSET_OUT_OF_RANGE:  # nothing is left of it
+                return KafkaError.NONE, -1, -1
+            raise
         if not last:
             return KafkaError.REQUEST_TIMED_OUT, -1, -1
         if last[0].timestamp < wanted:
@@ -243,6 +289,34 @@ class RecordCalls:
         if found is None:
             return KafkaError.REQUEST_TIMED_OUT, -1, -1
         return KafkaError.NONE, found.number, found.timestamp
+
+
+async def _orders_of(topic: str, data: bytes) -> list[bytes] | KafkaError:
+    """Return the orders that append a batch, or why there are none. Others have a turn meanwhile."""
+    steps = decode_in_steps(data)
+    try:
+        while True:
+            next(steps)
+            await asyncio.sleep(0)
+    except StopIteration as end:
+        batch: Batch = end.value
+    except TooLongError:  # clients that can make shorter batches of it do so
+        return KafkaError.MESSAGE_TOO_LARGE
+    except CompressionError:
+        return KafkaError.UNSUPPORTED_COMPRESSION_TYPE
+    except DecodeError:
+        return KafkaError.CORRUPT_MESSAGE
+    if batch.is_transactional:
+        return KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if max(map(len, batch.payloads)) > PAYLOAD_BYTES_MAX:
+        return KafkaError.MESSAGE_TOO_LARGE
+    if topic == LOG_TOPIC or len(topic.encode(errors="replace")) > 255:
+        return KafkaError.INVALID_TOPIC
+    orders = []
+    for one in split_batch(topic, batch):
+        orders.append(encode_append(one))
+        await asyncio.sleep(0)
+    return orders
 
 
 def split_batch(topic: str, batch: Batch) -> list[Append]:

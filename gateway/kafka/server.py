@@ -106,6 +106,7 @@ class KafkaDoor(Door):
         self._tasks = [
             asyncio.create_task(self._tick(self._calls)),
             asyncio.create_task(self._calls.lease.run(registered)),
+            asyncio.create_task(self._calls.lease.watch()),
         ]
         if lack := find_lack():  # clients are told a code alone
             get_logger().warning("kafka.compression", trouble=lack)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ordo.cluster.client.async_client import AsyncClusterClient
+from ordo.cluster.client.query import QueryReply
 from ordo.gateway.doors.settings import SessionsFullError
 from ordo.gateway.kafka.service.orders import OrderAnswer, OrderKind, decode_answer, decode_reply, encode_order
 from ordo.gateway.kafka.settings import KafkaSettings
@@ -67,13 +68,19 @@ class ClusterSession:
 
     async def query(self, kind: OrderKind, **fields: object) -> Any:
         """Ask the service. Raises OrdoError."""
+        return decode_reply((await self._ask(kind, **fields)).payload)
+
+    async def log_position(self) -> int:
+        """Return a position up to which the log has everything that is answered by now. Raises OrdoError."""
+        return (await self._ask(OrderKind.TOPICS)).log_position
+
+    async def _ask(self, kind: OrderKind, **fields: object) -> QueryReply:
         client = await self._open()
         try:
-            reply = await client.query(encode_order(kind, **fields), timeout_s=self._settings.timeout_s)
+            return await client.query(encode_order(kind, **fields), timeout_s=self._settings.timeout_s)
         except OrdoError as error:
             self._note(error)
             raise
-        return decode_reply(reply.payload)
 
     def close(self) -> None:
         """End the session. Idempotent."""

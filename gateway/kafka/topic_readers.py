@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
+from ordo.follow.beginnings import AtSequence, AtTime
 from ordo.follow.topics.feeds import FeedFollower
 from ordo.follow.topics.timed_follower import TimedFollower
 from ordo.gateway.doors.loop_transport import CYCLE_INTERVAL_S, LoopTransport
-from ordo.gateway.kafka.cursors import Cursor, Follower
+from ordo.gateway.kafka.cursors import Cursor
+from ordo.gateway.kafka.log_topic import LOG_TOPIC, OLDEST, EndCursor, LogCursor, LogTopicFollower, NoNumbersError
 from ordo.gateway.kafka.service.orders import KafkaError
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.wire.records import Stored
@@ -19,6 +21,8 @@ from ordo.runtime.errors import ArchiveError, OrdoError
 SILENCE_S = 2.0
 IDLE_S = 60.0
 """A cursor that nobody has asked for so long is closed."""
+TOLD_S = 10.0
+"""So long one that has ended is kept for those that ask again: they may wait less than it takes to find out why."""
 ROUNDS_MAX = 16
 """So often in a row cursors work while there is more, before others have a turn."""
 Key = tuple[bytes, str]
@@ -50,6 +54,7 @@ class TopicReaders:
         cursor = self._at(credentials, topic, number)
         while not (found := cursor.read(number, bytes_max)):
             if cursor.error is not None:
+                self._drop((credentials, topic), cursor)
                 raise cursor.error
             if not cursor.covers(number):  # it has gone on meanwhile, with others
                 cursor = self._at(credentials, topic, number)
@@ -60,7 +65,7 @@ class TopicReaders:
 
     async def oldest(self, credentials: bytes, topic: str, deadline_s: float) -> int:
         """Return the number of the oldest message that is kept; 0 if it is not known in time. Raises OrdoError."""
-        cursor = self._open(credentials, topic, 0, lambda nodes: self._follow(nodes, topic, None))
+        cursor = self._open(credentials, topic, lambda nodes: self._cursor(nodes, topic, 0))
         while not cursor.next_number and cursor.error is None:
             if not await self._wait(cursor, deadline_s):
                 self._drop((credentials, topic), cursor)
@@ -72,10 +77,13 @@ class TopicReaders:
     async def first_since(self, credentials: bytes, topic: str, timestamp: int, deadline_s: float) -> Stored | None:
         """Return the first message of a time or later; None if there was none by the deadline. Raises OrdoError."""
 
-        def follow(nodes: list[ArchiveClientSettings]) -> Follower:
-            return TimedFollower(self._transport.client, nodes, topic, timestamp, SILENCE_S)
+        def follow(nodes: list[ArchiveClientSettings]) -> Cursor:
+            client = self._transport.client
+            if topic == LOG_TOPIC:
+                return LogCursor(LogTopicFollower(client, nodes, AtTime(timestamp), SILENCE_S), 0)
+            return Cursor(TimedFollower(client, nodes, topic, timestamp, SILENCE_S), 0)
 
-        cursor = self._open(credentials, topic, 0, follow)
+        cursor = self._open(credentials, topic, follow)
         try:
             while not cursor.next_number and cursor.error is None:
                 if not await self._wait(cursor, deadline_s):
@@ -85,6 +93,37 @@ class TopicReaders:
             return cursor.read(cursor.first_number, 1)[0]
         finally:
             self._drop((credentials, topic), cursor)
+
+    async def log_end(self, credentials: bytes, position: int, deadline_s: float, is_near: bool = False) -> int:
+        """Return the number after the last message of the log up to a position; 0 if it is not known in time.
+
+        `is_near`: what reads the log already is expected to get there. Raises OrdoError.
+        """
+        key = credentials, LOG_TOPIC
+        while True:
+            found = [one for one in self._cursors.get(key, ()) if isinstance(one, LogCursor)]
+            if end := max((one.end_at(position) for one in found), default=0):
+                return end
+            near: Cursor | None = next((one for one in found if isinstance(one, EndCursor) or is_near), None)
+            cursor = near or self._open(credentials, LOG_TOPIC, self._end_cursor)
+            if cursor.error is not None:
+                self._drop(key, cursor)
+                raise cursor.error
+            if not await self._wait(cursor, deadline_s):
+                return 0
+
+    def _end_cursor(self, nodes: list[ArchiveClientSettings]) -> Cursor:
+        return EndCursor(LogTopicFollower(self._transport.client, nodes, None, SILENCE_S))
+
+    def covers(self, credentials: bytes, topic: str, number: int) -> bool:
+        """Return whether a message with this number is at hand, or is the next one to be read."""
+        return any(one.covers(number) for one in self._cursors.get((credentials, topic), ()))
+
+    def keep_end(self, credentials: bytes, number: int) -> None:
+        """Go on following the end of the log for a consumer that is before it, so that it is told how far."""
+        for one in self._cursors.get((credentials, LOG_TOPIC), ()):
+            if isinstance(one, EndCursor) and one.next_number > number:
+                one.used_s = self._loop.time()
 
     async def _wait(self, cursor: Cursor, deadline_s: float) -> bool:
         """Wait for a change, and return whether the deadline is still ahead."""
@@ -108,27 +147,29 @@ class TopicReaders:
 
     def _at(self, credentials: bytes, topic: str, number: int) -> Cursor:
         for one in self._cursors.get((credentials, topic), ()):
-            if one.covers(number):
+            if one.covers(number) or (one.error is not None and one.next_number == number):
                 one.used_s = self._loop.time()
                 return one
-        return self._open(credentials, topic, number, lambda nodes: self._follow(nodes, topic, number))
+        return self._open(credentials, topic, lambda nodes: self._cursor(nodes, topic, number))
 
-    def _follow(self, nodes: list[ArchiveClientSettings], topic: str, number: int | None) -> Follower:
+    def _cursor(self, nodes: list[ArchiveClientSettings], topic: str, number: int) -> Cursor:
+        """Return a cursor at a number, or at the oldest message for 0."""
         client = self._transport.client
-        if number is None:
-            return FeedFollower(client, nodes, topic, "oldest", None, SILENCE_S)
-        return FeedFollower(client, nodes, topic, "live", number, SILENCE_S)
+        if topic == LOG_TOPIC:
+            begin = AtSequence(number) if number else OLDEST
+            return LogCursor(LogTopicFollower(client, nodes, begin, SILENCE_S), number)
+        if not number:
+            return Cursor(FeedFollower(client, nodes, topic, "oldest", None, SILENCE_S), 0)
+        return Cursor(FeedFollower(client, nodes, topic, "live", number, SILENCE_S), number)
 
-    def _open(
-        self, credentials: bytes, topic: str, number: int, follow: Callable[[list[ArchiveClientSettings]], Follower]
-    ) -> Cursor:
+    def _open(self, credentials: bytes, topic: str, make: Callable[[list[ArchiveClientSettings]], Cursor]) -> Cursor:
         if sum(len(found) for found in self._cursors.values()) >= self._settings.readers_max:
             self._make_room()
         nodes = [
             ArchiveClientSettings.at(one, message_timeout_s=5.0, name="kafka", credentials=credentials)
             for one in self._addresses
         ]
-        cursor = Cursor(follow(nodes), number)
+        cursor = make(nodes)
         cursor.used_s = self._loop.time()
         self._cursors.setdefault((credentials, topic), []).append(cursor)
         self._link.run_soon()
@@ -165,10 +206,10 @@ class TopicReaders:
 
     def _keep_up(self) -> None:
         """Close cursors that have ended, or that nobody uses."""
-        before_s = self._loop.time() - IDLE_S
         for key, found in list(self._cursors.items()):
             for one in list(found):
-                if one.error is not None or (one.waiters == 0 and one.used_s < before_s):
+                until_s = one.used_s + (IDLE_S if one.error is None else TOLD_S)
+                if one.waiters == 0 and until_s < self._loop.time():
                     self._drop(key, one)
 
     def close(self) -> None:
@@ -193,4 +234,6 @@ def error_of(error: OrdoError) -> int:
         return KafkaError.OFFSET_OUT_OF_RANGE
     if isinstance(error, ArchiveError) and error.code == ErrorCode.UNAUTHORISED_ACTION:
         return KafkaError.TOPIC_AUTHORIZATION_FAILED
+    if isinstance(error, NoNumbersError):
+        return KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT
     return KafkaError.NOT_LEADER_OR_FOLLOWER

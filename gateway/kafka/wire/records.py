@@ -8,13 +8,13 @@ producers send plain values, and a service's own messages are records without a 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from crc32c import crc32c
 
-from ordo.gateway.kafka.wire.compression import unpack
+from ordo.gateway.kafka.wire.compression import TooLongError, unpack
 from ordo.runtime.errors import DecodeError
 
 ENVELOPE = b"\xf0ordo.record\x01"
@@ -27,6 +27,9 @@ _CRC_END = _HEAD.size
 MAGIC = 2
 COMPRESSION_MASK, TRANSACTIONAL, CONTROL = 0x07, 0x10, 0x20
 VARINT_BYTES_MAX = 5
+RECORDS_MAX = 65_536
+"""So many records a batch may have: a few kilobytes of it may be unpacked into ten times as many empty ones."""
+RECORDS_PER_STEP = 1_024
 
 
 class Batch(NamedTuple):
@@ -49,6 +52,16 @@ class Stored(NamedTuple):
 
 def decode_batch(data: bytes) -> Batch:
     """Decode the one batch of a produce request. Raises DecodeError, CompressionError, TooLongError."""
+    steps = decode_in_steps(data)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+def decode_in_steps(data: bytes) -> Generator[None, None, Batch]:
+    """`decode_batch`, which yields after each RECORDS_PER_STEP records, so that others have a turn."""
     if len(data) < _HEAD.size + _BODY.size:
         raise DecodeError(f"a batch of {len(data)} bytes")
     _, batch_length, _, magic, crc = _HEAD.unpack_from(data)
@@ -62,10 +75,12 @@ def decode_batch(data: bytes) -> Batch:
         start = 0
     if attributes & CONTROL or count < 1 or count > (len(body) - start) // 7:  # a record has at least 7 bytes
         raise DecodeError(f"a batch of {count} records: {attributes=} length={len(body)}")
+    if count > RECORDS_MAX:
+        raise TooLongError(f"a batch of {count} records: at most {RECORDS_MAX}")
     if producer_id >= 0 and (epoch < 0 or sequence < 0):
         raise DecodeError(f"a batch of a producer without a sequence: {producer_id=} {epoch=} {sequence=}")
     try:
-        payloads = _payloads_of(body, start, count)
+        payloads = yield from _payloads_of(body, start, count)
     except IndexError:
         raise DecodeError("a batch ends within a record") from None
     return Batch(producer_id, epoch, sequence, bool(attributes & TRANSACTIONAL), payloads)
@@ -84,9 +99,11 @@ def _uncompressed(attributes: int, data: bytes) -> bytes:
     return unpack(kind, memoryview(data)[_HEAD.size + _BODY.size :])
 
 
-def _payloads_of(body: bytes, offset: int, count: int) -> list[bytes]:
+def _payloads_of(body: bytes, offset: int, count: int) -> Generator[None, None, list[bytes]]:
     payloads = []
     for index in range(count):
+        if index % RECORDS_PER_STEP == RECORDS_PER_STEP - 1:
+            yield
         length, offset = _varint(body, offset)
         end = offset + length
         if length < 6 or end > len(body):
@@ -166,6 +183,15 @@ def content_of(payload: bytes) -> bytes:
             _payload_of(payload, len(ENVELOPE), len(payload))
             return payload[len(ENVELOPE) :]
     return b"\x01" + _write_varint(len(payload)) + payload + b"\x00"
+
+
+def enclose(value: bytes, headers: Mapping[str, str]) -> bytes:
+    """Return the payload for a value with headers, and without a key."""
+    pieces = [b"\x01", _write_varint(len(value)), value, _write_varint(len(headers))]
+    for name, text in headers.items():
+        for part in (name.encode(), text.encode()):
+            pieces += [_write_varint(len(part)), part]
+    return ENVELOPE + b"".join(pieces)
 
 
 def encode_batch(messages: Sequence[Stored]) -> bytes:

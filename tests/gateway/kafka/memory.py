@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ordo import Topics
 from ordo.gateway.kafka.connection import ByteBudget, Connection
+from ordo.gateway.kafka.log_topic import LOG_TOPIC
 from ordo.gateway.kafka.server import TICK_S, RequestCalls
 from ordo.gateway.kafka.service.orders import OrderAnswer, OrderKind, decode_answer, encode_order, split_order
 from ordo.gateway.kafka.settings import KafkaSettings
@@ -78,6 +79,8 @@ class MemorySession:
         """Why it cannot be opened."""
         self.answer_client: Callable[[bytes], Awaitable[OrderAnswer]] | None = None
         """What answers orders of clients instead of the service."""
+        self.log: list[Stored] = []
+        """What is read as `ordo.log`: numbers from wherever it begins."""
 
     def _meet_trouble(self) -> None:
         if self.trouble is not None:
@@ -110,7 +113,8 @@ class MemorySession:
     async def read(self, _: bytes, topic: str, number: int, bytes_max: int, deadline_s: float) -> list[Stored]:
         self._meet_trouble()
         feed = self.harness.feed(topic)
-        found = [Stored(index, 10 * index, one) for index, one in enumerate(feed, 1) if index >= number]
+        stored = self.log if topic == LOG_TOPIC else [Stored(at, 10 * at, one) for at, one in enumerate(feed, 1)]
+        found = [one for one in stored if one.number >= number]
         if not found:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(deadline_s):
@@ -118,9 +122,24 @@ class MemorySession:
         return found[:2]
 
     async def oldest(self, _: bytes, topic: str, deadline_s: float) -> int:
-        return 1
+        return self.log[0].number if topic == LOG_TOPIC else 1
+
+    async def log_position(self) -> int:
+        self._meet_trouble()
+        return len(self.log)
+
+    async def log_end(self, _: bytes, position: int, deadline_s: float, is_near: bool = False) -> int:
+        return self.log[position - 1].number + 1 if position else 1
+
+    def covers(self, _: bytes, topic: str, number: int) -> bool:
+        return any(one.number == number for one in self.log)
+
+    def keep_end(self, _: bytes, number: int) -> None:
+        pass
 
     async def first_since(self, _: bytes, topic: str, timestamp: int, deadline_s: float) -> Stored | None:
+        if topic == LOG_TOPIC:
+            return next((one for one in self.log if one.timestamp >= timestamp), None)
         found = await self.read(b"", topic, max((timestamp + 9) // 10, 1), 1, deadline_s)
         return found[0] if found else None
 

@@ -193,6 +193,23 @@ def test_a_door_and_the_leader_are_killed_and_nothing_is_lost_or_doubled(
     assert read_all(doors[1].address, topic, 3_000) == list(enumerate(payloads, 1))
 
 
+def test_a_door_that_was_killed_is_not_named_for_the_rest_of_its_lease(start_door: StartDoor) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    stays, goes = start_door("--lease", "60"), start_door("--lease", "60")
+    stays.await_event("kafka.door-reached")
+    admin = AdminClient({"bootstrap.servers": stays.address, "log_level": 0})
+
+    def ports() -> set[int]:
+        return {one.port for one in admin.list_topics(timeout=patient(WAIT_S)).brokers.values()}
+
+    both = {int(one.address.rpartition(":")[2]) for one in (stays, goes)}
+    assert both <= ports()
+    goes.kill()
+    assert stays.await_event("kafka.door-gone")["address"] == goes.address
+    assert ports() & both == {int(stays.address.rpartition(":")[2])}
+
+
 def test_tokens_and_tls(cluster: LocalCluster, start_door: StartDoor, topic: str, tmp_path: Path) -> None:
     make_certificates(tmp_path)
     files = {"--certificate": "server.pem", "--key": "server.key"}
@@ -288,6 +305,7 @@ def test_the_page(
             message = next(iter(feed))
             assert message.payload.startswith(b"\xf0ordo.record\x01") and b"buy 40" in message.payload
         page.run_by("tests/gateway/kafka/test_clients.py::test_tokens_and_tls", "SASL_SSL")
+        page.run_by("tests/gateway/kafka/test_log_topic.py::test_the_page_s_consumer", '"ordo.log"')
         names: dict[str, Any] = {"__name__": "engine"}
         exec(page.take("python", "take_record"), names)
         assert issubclass(names["Engine"], Topics)

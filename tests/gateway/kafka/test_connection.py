@@ -323,3 +323,28 @@ def test_a_reader_at_the_end_asks_the_cluster_only_once_nothing_has_come() -> No
         return counts
 
     assert run(work()) == [1, 0, 0, 1]
+
+
+def test_a_batch_that_takes_long_is_not_overtaken_by_those_after_it() -> None:
+    """Others have a turn while it is decoded, but what this connection sends next stays behind it."""
+
+    async def work() -> list[bytes]:
+        door = MemoryDoor()
+        long: list[Content] = [(None, b"%d" % index, []) for index in range(5_000)]
+        shorts = [produce([(None, b"short %d" % number, [])], 3 + number) for number in range(3)]
+        await door.serve(framed(METADATA), framed(produce(long, 2)), *map(framed, shorts))
+        return list(door.session.harness.feed("orders"))
+
+    found = run(work())
+    assert found == [b"%d" % index for index in range(5_000)] + [b"short 0", b"short 1", b"short 2"]
+
+
+def test_the_log_as_a_topic_takes_nothing() -> None:
+    async def work() -> MemoryWriter:
+        refused = produce([(None, b"x", [])], 2, topic="ordo.log")
+        return await MemoryDoor().serve(framed(METADATA), framed(refused))
+
+    _, frame = run(work()).frames()
+    _, body = response_of(Api.PRODUCE, 8, frame)
+    (topic,) = body.responses
+    assert topic.partition_responses[0].error_code.value == KafkaError.INVALID_TOPIC

@@ -23,9 +23,15 @@ from kio.records.readers import read_batch
 from ordo.gateway.kafka.wire.compression import UNCOMPRESSED_BYTES_MAX, CompressionError, TooLongError, find_lack
 from ordo.gateway.kafka.wire.records import (
     ENVELOPE,
+    RECORDS_MAX,
+    RECORDS_PER_STEP,
     Batch,
     Stored,
+    _write_varint,
+    content_of,
     decode_batch,
+    decode_in_steps,
+    enclose,
     encode_batch,
     is_compressed,
 )
@@ -236,3 +242,37 @@ def test_a_wrong_checksum_is_refused() -> None:
     batch = batch_of([(None, b"x", [])])
     with pytest.raises(DecodeError, match="checksum"):
         decode_batch(batch[:-1] + b"y")
+
+
+def many(count: int) -> bytes:
+    """A compressed batch of so many empty records: a few kilobytes."""
+    records = b"".join(_empty_record(index) for index in range(count))
+    batch = compressed(1, gzip.compress(records))
+    return damaged(batch, 57, struct.pack(">i", count))
+
+
+def _empty_record(index: int) -> bytes:
+    body = b"\0\0" + _write_varint(index) + b"\x01\0\0"
+    return _write_varint(len(body)) + body
+
+
+def test_a_batch_has_no_more_records_than_are_decoded_in_a_short_time() -> None:
+    batch = many(RECORDS_MAX)
+    assert len(batch) < 300_000 and decode_batch(batch).payloads == [b""] * RECORDS_MAX
+    with pytest.raises(TooLongError, match=f"at most {RECORDS_MAX}"):
+        decode_batch(many(RECORDS_MAX + 1))
+
+
+def test_others_have_a_turn_while_a_batch_is_decoded() -> None:
+    assert sum(1 for _ in decode_in_steps(many(10 * RECORDS_PER_STEP))) == 10
+    assert sum(1 for _ in decode_in_steps(many(1))) == 0
+
+
+@given(st.binary(max_size=99) | st.binary(max_size=9).map(lambda rest: ENVELOPE + rest))
+def test_a_value_with_headers_is_a_record_that_a_client_reads(value: bytes) -> None:
+    payload = enclose(value, {"ordo.kind": "message", "ordo.session": "-7"})
+    assert content_of(payload) == payload[len(ENVELOPE) :], "it is an envelope whose parts add up"
+    got, _ = read_batch(encode_batch([Stored(1, TIME_MS, payload)]), 0)
+    (record,) = got.records
+    assert (record.key, record.value) == (None, value)
+    assert {one.key: one.value for one in record.headers} == {b"ordo.kind": b"message", b"ordo.session": b"-7"}
