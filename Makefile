@@ -30,7 +30,7 @@ chosen = $(or $(addprefix $(1)-,$(filter $(call others,$(1)),$($(2)))),\
 
 .DEFAULT_GOAL := help
 .PHONY: help build extras verify style fix test test-deterministic test-processes test-under-load nightly demo bench budget bench-transport bench-peers bench-attacks sim seeds explore test-thorough test-soak soak test-faults test-nemesis test-sessions test-debug sanitized fuzz test-asan \
-	bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-clients test-mutants test-aeron-suite test-arm64 test-docker test-kubernetes pictures release
+	bench-kafka bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-clients test-mutants test-aeron-suite test-arm64 test-docker test-kubernetes pictures release
 
 # What follows ## is in `make help`, what follows #: with ALL=1 only.
 help:
@@ -227,6 +227,9 @@ bench-peers: build #: measure clusters beside Aeron's, etcd and NATS, about 5 mi
 
 bench-attacks: build #: measure what a flood of datagrams costs a cluster; JSON=file keeps the figures
 	$(BIN)/python -m benchmarks.attacks $(if $(JSON),--json $(JSON))
+
+bench-kafka: build .venv/.all #: measure ordo kafka beside a Kafka broker from Maven with one client, about 5 minutes; JSON=file ARGS="--members 3 --sync commit"
+	$(BIN)/python -m benchmarks.kafka $(if $(JSON),--json $(JSON)) $(ARGS)
 
 bench-readers: build #: measure readers of the log, one that catches up, and an application; JSON=file keeps the figures
 	$(BIN)/python -m benchmarks.readers $(if $(JSON),--json $(JSON))
