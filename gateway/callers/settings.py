@@ -12,6 +12,8 @@ from ordo.runtime.errors import ConfigurationError
 MESSAGE_BYTES_DEFAULT = 4 << 20
 """gRPC's own default."""
 MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX = 64 << 10, 64 << 20
+MESSAGE_BYTES_BESIDE = 256
+"""So much of a gRPC message is left for what a request has besides its payload, its id among that."""
 COUNTS = (
     *("requests_max", "request_bytes_max", "stream_requests_max"),
     *("subscriptions_max", "archive_calls_max"),

@@ -25,7 +25,7 @@ from ordo.gateway.callers.call_context import (
 )
 from ordo.gateway.callers.round_trips import RoundTrips
 from ordo.gateway.callers.sessions import CallerSession, GatewaySessions
-from ordo.gateway.callers.settings import GatewaySettings
+from ordo.gateway.callers.settings import MESSAGE_BYTES_BESIDE, GatewaySettings
 from ordo.gateway.callers.statuses import NOT_EXECUTED, OUTCOMES, SAID
 from ordo.gateway.services.submit_stream import SubmitStreams
 from ordo.gateway.services.subscriptions import Subscriptions
@@ -81,7 +81,9 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
             identity_position=line.open_position,
             number=line.executed,
             confirmed=line.confirmed,
-            payload_bytes_max=session.relay.payload_bytes_max(asked),
+            payload_bytes_max=min(
+                session.relay.payload_bytes_max(asked), self._settings.message_bytes_max - MESSAGE_BYTES_BESIDE
+            ),
         )
 
     async def Submit(self, request: pb.SubmitRequest, context: CallContext) -> pb.SubmitResponse:

@@ -168,6 +168,21 @@ def test_an_identity_says_how_far_it_is(channel: grpc.Channel) -> None:
     assert refused.value.code() is grpc.StatusCode.ABORTED
 
 
+def test_an_identity_is_told_no_longer_payload_than_the_gateway_takes(
+    cluster: LocalCluster, start_gateway: StartGateway
+) -> None:
+    identity, most = os.urandom(16), 1 << 16
+    with grpc.insecure_channel(start_gateway(cluster, "--message-bytes-max", str(most)).address) as opened:
+        sequencer = sequencer_of(opened)
+        told = sequencer.OpenIdentity(pb.OpenIdentityRequest(identity=identity), **shown(TRADER))
+        assert most - 1_024 < told.payload_bytes_max < most, "the cluster would take more"
+        longest = ADD.ljust(told.payload_bytes_max)
+        known = {"identity_position": told.identity_position, "id": bytes(64)}
+        assert sequencer.Submit(request(identity, 1, longest, **known), **shown(TRADER)).log_position > 0
+        code, _ = refusal_of(sequencer.Submit, request(identity, 2, ADD.ljust(most)), **shown(TRADER))
+        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
 def unpack(batch: Any) -> Iterator[tuple[int, int, bytes]]:
     """Number, outcome and payload of each answer."""
     outcomes = batch.outcomes or [pb.AnswerBatch.EXECUTED] * len(batch.payloads)
