@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 JOBS ?= 2
 # Tests of processes wait for most of their time: fewer lanes leave cores to nobody.
-LANES ?= $(shell echo $$((2 * $(JOBS) + 1)))
+LANES ?= $(shell echo $$((2 * $(JOBS))))
 SEEDS ?= 100
 FIRST ?= 1
 FUZZ_SECONDS ?= 600
@@ -118,7 +118,7 @@ endif
 test-deterministic: build .venv/.all #: pass the tests that no busy machine can break, as TIER=deterministic does
 	@$(TIERS) --tier deterministic
 
-test-processes: build .venv/.all #: pass the tests of real processes, as TIER=processes does: LANES=5
+test-processes: build .venv/.all #: pass the tests of real processes, as TIER=processes does: LANES=4
 	@$(TIERS) --tier processes
 
 test-under-load: build .venv/.all #: pass all tests again and again beside busy loops: RUNS=20 LOADS="2 6" ARGS=tests/cluster

@@ -1,7 +1,8 @@
 """How lanes share the tests of processes: by file, the longest first.
 
 All files that ask for the shared session of Spark go together, since each lane that has one of them waits for a JVM,
-and for it to become warm.
+and for it to become warm. So do those that have a cluster as `ordo init` makes it: its members wait as briefly for each
+other as by default, whatever the patience of the run, and several at a time would wait for a core.
 
 What files take is in tests/lane_seconds.txt; `python -m tests.lanes` writes it anew from the report of a run.
 """
@@ -22,14 +23,16 @@ REPORT = ROOT / "build" / "suite" / "processes.xml"
 SECONDS = Path(__file__).with_name("lane_seconds.txt")
 SECONDS_MIN = 8
 """Files that take less are not listed: they are short enough to be the last."""
-ASKS_FOR_SPARK = "spark: SparkSession"
-SPARK = "spark"
+SPARK, PAGES = "spark", "pages"
+ASKING = {"spark: SparkSession": SPARK, "on_ports_of_its_own": PAGES}
+"""What the files of a scope have in their text."""
 
 
 @cache
 def scope_of(path: str) -> str:
-    """Return what a file goes together with: itself, or Spark."""
-    return SPARK if ASKS_FOR_SPARK in (ROOT / path).read_text() else path
+    """Return what a file goes together with: itself, Spark, or pages."""
+    text = (ROOT / path).read_text()
+    return next((scope for words, scope in ASKING.items() if words in text), path)
 
 
 @cache

@@ -102,7 +102,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.suite", description=__doc__)
     parser.add_argument("--tier", choices=TIERS, help="only this one")
     parser.add_argument("--jobs", type=int, default=2, help="lanes of the deterministic tests")
-    parser.add_argument("--lanes", type=int, default=5, help="lanes of the tests of processes")
+    parser.add_argument("--lanes", type=int, default=4, help="lanes of the tests of processes")
     parser.add_argument("--args", default="", help="further arguments of pytest")
     parser.add_argument("--runs", type=int, default=0, help="so many times beside each number of --loads")
     parser.add_argument("--loads", default="2 6", help="numbers of busy loops")

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from tests import lanes
-from tests.lanes import ROOT, SECONDS_MIN, SPARK, OneSpark, longest, rows_of, scope_of, seconds
+from tests.lanes import PAGES, ROOT, SECONDS_MIN, SPARK, OneSpark, longest, rows_of, scope_of, seconds
 
-SHORT, LONG = "tests/cli/test_remote.py", "tests/cli/test_payments.py"
+SHORT, LONG = "tests/cli/test_remote.py", "tests/cluster/integration/test_rejoin.py"
 REPORT = """<testsuites><testsuite>
-<testcase classname="tests.cli.test_payments" name="test_a[1]" time="{long}"/>
-<testcase classname="tests.cli.test_payments.TestIt" name="test_b" time="3.5"/>
-<testcase classname="tests.cli.test_wait" name="test_c" time="{short}"/>
+<testcase classname="tests.cluster.integration.test_rejoin" name="test_a[1]" time="{long}"/>
+<testcase classname="tests.cluster.integration.test_rejoin.TestIt" name="test_b" time="3.5"/>
+<testcase classname="tests.cli.test_remote" name="test_c" time="{short}"/>
 <testcase classname="tests.pipeline.test_jobs" name="test_d" time="30"/>
 <testcase classname="tests.pipeline.test_sql" name="test_e" time="30"/>
 <testcase classname="tests.gone.test_gone" name="test_f" time="99"/>
@@ -42,12 +42,18 @@ def test_files_that_share_a_session_of_spark_share_a_lane() -> None:
     scopes = {scope_of(path.relative_to(ROOT).as_posix()) for path in pipeline}
     assert 1 < len(scopes) < len(pipeline) and SPARK in scopes
     assert scope_of("tests/pipeline/test_jobs.py") == SPARK
-    assert scope_of("tests/cli/test_wait.py") == "tests/cli/test_wait.py"
+    assert scope_of(LONG) == LONG
+
+
+def test_clusters_with_the_timeouts_of_users_share_a_lane() -> None:
+    together = [path.name for path in (ROOT / "tests" / "cli").glob("test_*.py") if scope_of(str(path)) == PAGES]
+    assert sorted(together) == ["test_payments.py", "test_start.py", "test_tutorial.py", "test_wait.py"]
 
 
 def test_what_takes_long_is_there() -> None:
-    assert [one for one in seconds() if one != SPARK and not (ROOT / one).is_file()] == []
-    assert [one for one in seconds() if one != SPARK and scope_of(one) == SPARK] == []
+    files = [one for one in seconds() if one not in (SPARK, PAGES)]
+    assert [one for one in files if not (ROOT / one).is_file()] == []
+    assert [one for one in files if scope_of(one) != one] == []
     assert min(seconds().values()) >= SECONDS_MIN
 
 
