@@ -30,7 +30,7 @@ chosen = $(or $(addprefix $(1)-,$(filter $(call others,$(1)),$($(2)))),\
 
 .DEFAULT_GOAL := help
 .PHONY: help build extras verify style fix test test-deterministic test-processes test-under-load nightly demo bench budget bench-transport bench-peers bench-attacks sim seeds explore test-thorough test-soak soak test-faults test-nemesis test-sessions test-debug sanitized fuzz test-asan \
-	bench-kafka bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-clients test-mutants test-aeron-suite test-arm64 test-docker test-kubernetes pictures release
+	bench-kafka bench-readers bench-replays bench-pipeline bench-memory bench-streaming debug clean docs site coverage test-python test-wheel test-releases test-stores test-clients test-mutants test-aeron-suite test-arm64 test-docker test-kubernetes pictures release
 
 # What follows ## is in `make help`, what follows #: with ALL=1 only.
 help:
@@ -242,6 +242,9 @@ bench-pipeline: build .venv/.all #: measure the data pipeline
 
 bench-memory: build .venv/.all #: measure what jobs of the pipeline hold in memory: MESSAGES=2000000,20000000 ARGS="--jobs audit"
 	$(BIN)/python -m benchmarks.pipeline_memory $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(JSON),--json $(JSON)) $(ARGS)
+
+bench-streaming: build .venv/.all #: measure whether structured streaming keeps up, and its memory: RATE=200000 MINUTES=30
+	$(BIN)/python -m benchmarks.streaming $(if $(RATE),--rate $(RATE)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(JSON),--json $(JSON)) $(ARGS)
 
 debug: .venv/.base #: build with bounds and overflow checks, into build/debug
 	@mkdir -p build/debug
