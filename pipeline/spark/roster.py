@@ -21,7 +21,7 @@ from ordo.cluster.client.requests.request_window import PendingRequest
 from ordo.pipeline.decoding.envelope import ASK, CONFIRM, HASH, Envelope, parse, write_id
 
 STARTED, SETTLED = 1 << 31, 1 << 30
-MARKED_MAX = 1 << 14
+MARKED_MAX = 1 << 12
 """Partitions from this one on leave no marks, so that marks do not fill the filter's table."""
 BLOCK = 32
 """How many partitions beyond the last one that has begun are looked at."""

@@ -227,7 +227,7 @@ class SchemaFile:
             element.attrib["name"],
             int(element.attrib["id"]) if depth == 0 else 0,
             int(element.get("sinceVersion", "0")),
-            int(element.get("blockLength", "0")),
+            _count(element, "blockLength", 0),
             element.get("description") or "",
             tuple(fields),
             tuple(groups),
@@ -236,11 +236,10 @@ class SchemaFile:
 
     def _field(self, element: ElementTree.Element, since: int) -> Field:
         name = element.attrib["type"]
-        offset = element.get("offset")
         return Field(
             element.attrib["name"],
             since,
-            None if offset is None else int(offset),
+            _count(element, "offset", 0) if "offset" in element.attrib else None,
             element.get("presence", "required"),
             element.get("valueRef"),
             _simple(element, name) if name in LENGTHS else self.type(name),
@@ -283,7 +282,7 @@ class SchemaFile:
         end = 0
         for child in element:
             if _kind(child) in _TYPES:
-                offset = int(child.get("offset", end))
+                offset = _count(child, "offset", end)
                 parts.append(Part(child.attrib["name"], offset, "offset" in child.attrib, self._part_type(child)))
                 end = parts[-1].end
         return Composite(element.attrib["name"], tuple(parts), element.get("description") or "")
@@ -303,7 +302,7 @@ def _simple(element: ElementTree.Element, primitive: str) -> SimpleType:
     return SimpleType(
         element.attrib["name"],
         primitive,
-        int(element.get("length", "1")) if is_type else 1,
+        _count(element, "length", 1) if is_type else 1,
         element.get("presence", ""),
         element.text or "",
         element.get("valueRef"),
@@ -314,6 +313,14 @@ def _simple(element: ElementTree.Element, primitive: str) -> SimpleType:
         element.get("timeUnit", ""),
         element.get("characterEncoding"),
     )
+
+
+def _count(element: ElementTree.Element, name: str, default: int) -> int:
+    """Return a length or an offset that the schema gives. Raises ValueError for one below zero."""
+    found = int(element.get(name, default))
+    if found < 0:
+        raise ValueError(f"{element.get('name')} has the {name} {found}: allowed is 0 or more")
+    return found
 
 
 def _types_in(root: ElementTree.Element, path: Path, depth: int) -> Iterator[ElementTree.Element]:

@@ -47,6 +47,14 @@ def schema(folder: Path, types: str, field_type: str = "uint8", more: str = "") 
         ('<composite name="Loop"><ref name="again" type="Loop"/></composite>', "Loop", "", "Loop has itself as a part"),
         ('<enum name="Side" encodingType="Side"/>', "Side", "", "Side has itself as a part"),
         ('<type name="Wide" primitiveType="int128"/>', "Wide", "", "there is no 'int128'"),
+        (
+            '<type name="Odd" primitiveType="uint8" length="-1"/>', "Odd", "",
+            "Odd has the length -1: allowed is 0 or more",
+        ),
+        (
+            '<composite name="Odd"><type name="part" primitiveType="uint8" offset="-4"/></composite>', "Odd", "",
+            "part has the offset -4: allowed is 0 or more",
+        ),
         ('<data name="Odd"/>', "Odd", "", "Odd is a data: allowed are type, enum, set and composite"),
         (
             '<composite name="Money"/><enum name="Side" encodingType="Money"/>', "Side", "",
