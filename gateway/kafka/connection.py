@@ -87,16 +87,17 @@ class Connection:
 
     async def serve(self) -> None:
         """Serve until the end. Raises OrdoError, OSError or TimeoutError, which say why."""
-        sending = asyncio.create_task(self._send())
-        receiving = asyncio.create_task(self._receive())
+        tasks = [asyncio.create_task(self._send()), asyncio.create_task(self._receive())]
         try:
-            done, _ = await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
-            for one in done:
-                one.result()
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            while done:
+                done.pop().result()
         finally:
-            for one in (sending, receiving):
+            for one in tasks:
                 one.cancel()
-            await asyncio.gather(sending, receiving, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
+            tasks.clear()  # an error has this frame: what is left here would keep all of it until a collection
+            del one
             while not self._queue.empty():
                 under = self._queue.get_nowait()
                 under.task.cancel()
