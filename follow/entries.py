@@ -51,6 +51,9 @@ class EntryKind(Enum):
     """What follows may have entries that only releases of `values.level` know."""
     CLUSTER_IDENTITY = "cluster_identity"
     """This is the log of the cluster whose identity is `values.identity_high` and `values.identity_low`."""
+    SCHEMA = "schema"
+    """From here on `values.digest` names the schema of messages of the service `values.service_id`; `values.packed` has
+    it. `schemas_of` reads it."""
     DIFFERENCE = "difference"
     """A canary has found that it would have written the output `values.output_index` to the entry before
     `values.input_position` otherwise; no application sees this entry."""
@@ -82,6 +85,7 @@ _KINDS: dict[Message, EntryKind] = {
     ordo_codecs.STATE_HASH_EVENT: EntryKind.STATE_HASH,
     ordo_codecs.LEVEL_EVENT: EntryKind.LEVEL,
     ordo_codecs.CLUSTER_IDENTITY_EVENT: EntryKind.CLUSTER_IDENTITY,
+    ordo_codecs.SCHEMA_EVENT: EntryKind.SCHEMA,
 }
 
 

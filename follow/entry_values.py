@@ -5,6 +5,15 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 
+class SchemaValues(Protocol):
+    """What SCHEMA has beside those of others: what names the schema, and its XML as a zlib stream."""
+
+    @property
+    def digest(self) -> bytes: ...
+    @property
+    def packed(self) -> bytes: ...
+
+
 class EntryValues(Protocol):
     """The fields of an entry of any kind but `EntryKind.MESSAGE`: a named tuple that has those of its kind.
 
@@ -68,7 +77,7 @@ class EntryValues(Protocol):
     @property
     def close_reason(self) -> int: ...
 
-    # NEW_TERM, ACTION, DIFFERENCE, CLUSTER_IDENTITY
+    # NEW_TERM, ACTION, DIFFERENCE, CLUSTER_IDENTITY, SCHEMA
     @property
     def log_position(self) -> int: ...
 
@@ -98,7 +107,7 @@ class EntryValues(Protocol):
     @property
     def learners(self) -> str: ...
 
-    # SKIP, VERSION, STATE_HASH, LEVEL, CLUSTER_IDENTITY: the member that led
+    # SKIP, VERSION, STATE_HASH, LEVEL, CLUSTER_IDENTITY, SCHEMA: the member that led
     @property
     def member_id(self) -> int: ...
 
@@ -108,7 +117,7 @@ class EntryValues(Protocol):
     @property
     def text(self) -> bytes: ...
 
-    # VERSION
+    # VERSION, SCHEMA
     @property
     def service_id(self) -> int: ...
 

@@ -9,9 +9,10 @@ import typer
 
 from ordo.follow.beginnings import AtSequence, AtTime, Beginning
 from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.log_schemas import LogSchemas, logged_in, schemas_of, schemas_of_folder
 from ordo.follow.reader import LogReader
 from ordo.follow.stopped_log import read_stopped_log
-from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError
+from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, MessageError
 from ordo.runtime.reporting.output import printable
 from ordo.runtime.security.credentials import credentials_from_file
 from ordo.runtime.settings.dates import parse_time
@@ -34,6 +35,9 @@ def log(
     repeats: Annotated[
         bool, typer.Option("--repeats", help="also copies of requests that are not executed, marked as repeats")
     ] = False,
+    decode: Annotated[
+        bool, typer.Option("--decode", help="print messages as the schemas say that the log has for them")
+    ] = False,
     token_file: Annotated[Path | None, typer.Option(help="file with a token of the role log")] = None,
 ) -> None:
     """Print the committed log, one line per entry, until interrupted or until the options end it.
@@ -42,15 +46,20 @@ def log(
     were executed before; with --repeats it does not, and prints `repeat=unknown` there. For the numbers of messages it
     reads the log from the snapshot before.
 
+    With --decode, messages are printed as the schemas say that the log has for them: those of typed services.
+
     Of the folder of an archive that nobody serves, it prints all that is there, committed or not, without numbers; what
     `ordo standby rejoin` has kept is one.
 
     Exit status with --timeout: 1 if in the end no member served it.
     """
     if len(addresses) == 1 and Path(addresses[0]).is_dir():
-        _print_folder(Path(addresses[0]), _beginning(from_position, from_sequence), until, _kinds(kind))
+        folder = Path(addresses[0])
+        known = schemas_of_folder(folder) if decode else LogSchemas()
+        _print_folder(folder, _beginning(from_position, from_sequence), until, _kinds(kind), known)
         return
     credentials = b"" if token_file is None else credentials_from_file(token_file)
+    schemas = schemas_of(addresses, credentials=credentials) if decode else LogSchemas()
     with LogReader(
         addresses,
         from_position=_beginning(from_position, from_sequence),
@@ -59,21 +68,25 @@ def log(
         credentials=credentials,
     ) as reader:
         for entry in reader.entries(until_position=until, timeout_s=timeout):
-            print(describe_entry(entry), flush=True)
+            if decode:
+                schemas.note(entry)
+            print(describe_entry(entry, schemas), flush=True)
         if timeout is not None and reader.source is None:
             why = f": {reader.problem}" if reader.problem else ""
             raise ClusterTimeoutError(f"no member served its log within {timeout:g} s{why}")
 
 
-def _print_folder(folder: Path, begin: Beginning, until: int | None, kinds: list[EntryKind] | None) -> None:
+def _print_folder(
+    folder: Path, begin: Beginning, until: int | None, kinds: list[EntryKind] | None, schemas: LogSchemas
+) -> None:
     if not isinstance(begin, int):
         raise ConfigurationError("--from, --from-sequence: in a folder only a position can be begun at")
     for entry in read_stopped_log(folder, begin, until_position=until, kinds=kinds):
-        print(describe_entry(entry))
+        print(describe_entry(entry, schemas))
 
 
-def describe_entry(entry: LogEntry) -> str:
-    """Return one stable line for an entry."""
+def describe_entry(entry: LogEntry, schemas: LogSchemas | None = None) -> str:
+    """Return one stable line for an entry, its payload as an object where one of `schemas` has it."""
     head = f"{entry.position} {entry.kind.value} time={entry.timestamp} term={entry.leadership_term_id}"
     if entry.sequence:
         head += f" sequence={entry.sequence}"
@@ -86,10 +99,26 @@ def describe_entry(entry: LogEntry) -> str:
     if entry.kind in (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT):
         more = "" if len(entry.payload) <= PAYLOAD_LENGTH_MAX else "..."
         head += f" session={entry.session_id} length={len(entry.payload)}"
+        message = None if schemas is None else schemas.decode(entry.payload)
+        if message is not None:
+            return printable(f"{head} {message!r}")
         return f"{head} {entry.payload[:PAYLOAD_LENGTH_MAX]!r}{more}"
     known = {"timestamp", "leadership_term_id"}
+    if entry.kind is EntryKind.SCHEMA:
+        return printable(f"{head} {_describe_schema(entry)}")
     fields = [f"{name}={value}" for name, value in entry.values._asdict().items() if name not in known]
     return printable(" ".join([head, *fields]))
+
+
+def _describe_schema(entry: LogEntry) -> str:
+    logged = logged_in(entry)
+    said = f"service_id={logged.service_id} member_id={entry.values.member_id} digest={logged.digest.hex()}"
+    try:
+        schema = logged.schema
+    except MessageError as error:
+        return f"{said} {error.message}"
+    names = ",".join(one.__name__ for one in schema.messages)
+    return f"{said} schema_id={schema.id} version={schema.version} name={schema.name} messages={names}"
 
 
 def _beginning(text: str, sequence: int | None) -> Beginning:

@@ -1,4 +1,4 @@
-"""The rules that the log sets for its own execution: protocol level, cluster identity, versions, skipped records."""
+"""The rules that the log sets for its own execution: protocol level, cluster identity, versions, skips, schemas."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from ordo.cluster.module.state.state_store import Skip
     from ordo.cluster.module.versions.log_time import LogTime
     from ordo.cluster.module.versions.protocol_level import ProtocolLevel
+    from ordo.cluster.module.versions.schemas import Schemas
     from ordo.cluster.module.versions.skips import Skips
     from ordo.cluster.module.versions.state_hashes import StateHashes
     from ordo.cluster.module.versions.versions import Versions
     from ordo.cluster.wire.log_identity import LogIdentity
     from ordo.runtime.native.cluster_time import TimeUnit
     from ordo.runtime.sbe import Message
+    from ordo.service_api.messages.logged import LoggedSchema
 
 
 class RulesAt(NamedTuple):
@@ -32,6 +34,7 @@ class RulesAt(NamedTuple):
     level: int
     versions: list[int]
     identity: LogIdentity | None
+    schemas: list[LoggedSchema]
 
 
 class LogRules:
@@ -45,6 +48,7 @@ class LogRules:
         hashes: StateHashes,
         skips: Skips,
         time: LogTime,
+        schemas: Schemas,
     ) -> None:
         self.levels = levels
         self.identity = identity
@@ -52,11 +56,13 @@ class LogRules:
         self.hashes = hashes
         self.skips = skips
         self._time = time
+        self.schemas = schemas
         self.handlers: dict[Message, Callable[[LogRecord], None]] = {
             ordo_codecs.VERSION_EVENT: versions.execute,
             ordo_codecs.LEVEL_EVENT: levels.execute,
             ordo_codecs.CLUSTER_IDENTITY_EVENT: identity.execute,
             ordo_codecs.STATE_HASH_EVENT: hashes.execute,
+            ordo_codecs.SCHEMA_EVENT: schemas.execute,
         }
         """What executes the committed records, by their kind."""
 
@@ -71,6 +77,7 @@ class LogRules:
         self.skips.start(contents.skips if contents else [], log_position)
         if contents is not None:
             self.versions.log.start([contents.version_of(one) for one in range(len(contents.trackers))])
+        self.schemas.start(contents.schemas if contents else [], log_position)
         self.hashes.start(log_position)
 
     def on_record(self, record: LogRecord) -> None:
@@ -80,12 +87,13 @@ class LogRules:
         self.identity.on_record(record)
         self.versions.log.on_record(*record)
         self.hashes.on_record(record)
+        self.schemas.on_record(record)
         if record.table is ordo_codecs.SKIP_EVENT:
             self.skips.on_record(record.position, record.values)
 
     def truncate(self, position: int) -> None:
         """Forget what was read beyond `position`, where the log was cut."""
-        for one in (self.levels, self.identity, self.versions.log, self.hashes, self.skips):
+        for one in (self.levels, self.identity, self.versions.log, self.hashes, self.skips, self.schemas):
             one.truncate(position)
 
     @property
@@ -104,4 +112,5 @@ class LogRules:
             self.levels.at(log_position),
             self.versions.log.at(log_position),
             self.identity.at(log_position),
+            self.schemas.at(log_position),
         )

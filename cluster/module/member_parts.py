@@ -25,6 +25,7 @@ from ordo.cluster.module.state.module_snapshot import SnapshotLayout
 from ordo.cluster.module.versions.fetched_state import FetchedState
 from ordo.cluster.module.versions.log_time import LogTime
 from ordo.cluster.module.versions.protocol_level import ProtocolLevel
+from ordo.cluster.module.versions.schemas import Schemas
 from ordo.cluster.module.versions.skips import Skips
 from ordo.cluster.module.versions.state_doubt import StateDoubt
 from ordo.cluster.module.versions.state_hashes import StateHashes
@@ -162,7 +163,9 @@ def make_rules(base: Foundation, held: HeldStates, orders: Orders) -> LogRules:
         config.state_hash_every_bytes,
         ask_snapshot=orders.ask_snapshot,
     )
-    return LogRules(levels, identity, versions, hashes, skips, LogTime(config.cluster_time_unit))
+    schemas = Schemas(member, sequencer, levels, versions.log, own_id, orders.order_service)
+    versions.find_conflict = schemas.find_conflict
+    return LogRules(levels, identity, versions, hashes, skips, LogTime(config.cluster_time_unit), schemas)
 
 
 @dataclass(frozen=True)
@@ -304,6 +307,7 @@ def list_report_handlers(
     return {
         ordo_codecs.SERVICE_FAILURE: _failure_handler(member, clients, rules),
         ordo_codecs.SERVICE_VERSIONS: lambda one, values, now_ns: versions.on_service_versions(one, values),
+        ordo_codecs.SERVICE_SCHEMA: lambda one, values, now_ns: rules.schemas.on_service_schema(one, values),
         ordo_codecs.SERVICE_LACK: lambda one, values, now_ns: versions.on_service_lack(one, values),
         ordo_codecs.CONSUMERS_HOLD: lambda one, values, now_ns: exchange.retention.hold(values.log_position),
         ordo_codecs.FEED_OPEN: lambda one, values, now_ns: exchange.feeds.open(values),

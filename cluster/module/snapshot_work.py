@@ -54,6 +54,7 @@ class SnapshotWork:
                 self._let_go,
                 rules.levels.work,
                 lambda now_ns: rules.identity.work(),
+                lambda now_ns: rules.schemas.work(),
                 lambda now_ns: standings.work(),
                 lambda now_ns: rules.hashes.work(now_ns, agreement.newest),
                 self._take_others_state,

@@ -36,6 +36,7 @@ cdef enum:
     GROUP_QUERY_ID = 126
     GROUP_SERVES_ID = 127
     GROUP_ANSWER_ID = 129
+    SCHEMA_EVENT_ID = 140
 
 cdef enum:  # template ids
     SESSION_MESSAGE_HEADER_ID = 1

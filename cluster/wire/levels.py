@@ -33,12 +33,15 @@ SEQUENCE_LEVEL = 6
 """Snapshots of services hold the number of the last message (ordo.service_api.native.MessageSequence)."""
 SUCCESSION_LEVEL = 7
 """The log may end with a suspension that names the standby which goes on (cluster.wire.succession)."""
-PROTOCOL_LEVEL = SUCCESSION_LEVEL
+SCHEMA_LEVEL = 8
+"""The log may have SchemaEvents."""
+PROTOCOL_LEVEL = SCHEMA_LEVEL
 """The level of this release."""
 _LEVEL_OF: dict[Message, int] = {
     ordo_codecs.STATE_HASH_EVENT: STATE_HASH_LEVEL,
     ordo_codecs.APP_DIFFERENCE: APPLICATION_LEVEL,
     ordo_codecs.CLUSTER_IDENTITY_EVENT: IDENTITY_LEVEL,
+    ordo_codecs.SCHEMA_EVENT: SCHEMA_LEVEL,
 }
 """What each kind of record needs, whatever it says; those that are not here have always been there."""
 

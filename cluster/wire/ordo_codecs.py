@@ -407,6 +407,25 @@ VERSIONS_RESPONSE: Message[records.VersionsResponse] = _message(
 from; 0: the log is empty. `protocol_level`: of the log, likewise. `levels`: of the members' releases. `in_force`: of
 each service, by its id. `members`: the versions that all services of a member have; `services`: those of each."""
 
+# Schemas of messages with types (docs/MESSAGES.md)
+SCHEMA_EVENT: Message[records.SchemaEvent] = _message(
+    "SchemaEvent",
+    140,
+    "leadership_term_id i64; timestamp i64; log_position i64; service_id i32; member_id i32",
+    "digest bytes; packed bytes",
+)
+"""A record of the log, and a message of the consensus module's snapshot: a schema of messages that the service takes
+and gives, as `service_api.messages.logged` packs it. `log_position`: of the record, in a snapshot; -1 in the log.
+`member_id`: the leader."""
+SERVICE_SCHEMA: Message[records.ServiceSchema] = _message(
+    "ServiceSchema", 141, "service_id i32; app_version version_t; part i32; parts i32", "digest bytes; packed bytes"
+)
+"""From a service container to its module, before it executes anything: the schema of its code of a version, one of
+`parts`."""
+SCHEMA_VERDICT: Message[records.SchemaVerdict] = _message("SchemaVerdict", 142, "service_id i32", "refusal bytes")
+"""To a service container that has sent the schemas of its code. `refusal`: why it is not to execute the log; empty: it
+is."""
+
 # Requests: executed once (docs/CLIENT.md). The first three fields are those of a SessionMessageHeader.
 OPEN_IDENTITY: Message[records.OpenIdentity] = _message(
     "OpenIdentity",

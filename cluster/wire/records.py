@@ -979,6 +979,36 @@ class VersionsResponse(NamedTuple):
     services: bytes
 
 
+class SchemaEvent(NamedTuple):
+    """The fields of a decoded SchemaEvent."""
+
+    leadership_term_id: int
+    timestamp: int
+    log_position: int
+    service_id: int
+    member_id: int
+    digest: bytes
+    packed: bytes
+
+
+class ServiceSchema(NamedTuple):
+    """The fields of a decoded ServiceSchema."""
+
+    service_id: int
+    app_version: int
+    part: int
+    parts: int
+    digest: bytes
+    packed: bytes
+
+
+class SchemaVerdict(NamedTuple):
+    """The fields of a decoded SchemaVerdict."""
+
+    service_id: int
+    refusal: bytes
+
+
 class OpenIdentity(NamedTuple):
     """The fields of a decoded OpenIdentity."""
 

@@ -17,6 +17,7 @@ from ordo.cluster.wire.layout cimport (
     SBE_HEADER_LENGTH,
     SBE_SCHEMA_ID,
     SBE_TEMPLATE_ID,
+    SCHEMA_EVENT_ID,
     SCHEMA_ID,
     SESSION_CLOSE_EVENT_ID,
     SESSION_CLOSE_EVENT_SESSION_ID,
@@ -61,7 +62,8 @@ cdef enum RecordKind:
     KIND_STATE_HASH = 14
     KIND_LEVEL = 15                 # which releases know what follows
     KIND_CLUSTER_IDENTITY = 16
-    KIND_COUNT = 17
+    KIND_SCHEMA = 17                # of the service's messages
+    KIND_COUNT = 18
 
 cdef struct Record:
     # The fields a log record is filtered and listed by; absent ones have their flag has_... clear.
@@ -167,3 +169,5 @@ cdef inline void classify_own_event(uint16_t template_id, Record* out) noexcept 
         out.kind = KIND_LEVEL
     elif template_id == CLUSTER_IDENTITY_EVENT_ID:
         out.kind = KIND_CLUSTER_IDENTITY
+    elif template_id == SCHEMA_EVENT_ID:
+        out.kind = KIND_SCHEMA

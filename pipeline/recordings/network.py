@@ -47,6 +47,7 @@ _ENTRY_KINDS = {
     "state_hash": EntryKind.STATE_HASH,
     "level": EntryKind.LEVEL,
     "cluster_identity": EntryKind.CLUSTER_IDENTITY,
+    "schema": EntryKind.SCHEMA,
 }
 _MOST = {"message", "request"}
 ANYWAY = "; failOnDataLoss=false goes on with what is there"

@@ -162,8 +162,9 @@ def telling(path: Path, kind: Callable[[str], Exception]) -> Iterator[None]:
 class SchemaFile:
     """One schema. Raises KeyError, ValueError, OSError and ParseError for what it lacks: `telling` words them."""
 
-    def __init__(self, path: Path) -> None:
-        self._root = ElementTree.parse(path).getroot()
+    def __init__(self, path: Path, root: ElementTree.Element | None = None) -> None:
+        """Read a file, or `root`, which was parsed already."""
+        self._root = ElementTree.parse(path).getroot() if root is None else root
         if _kind(self._root) != "messageSchema":
             raise ValueError("the root element is not messageSchema")
         self.package = self._root.get("package") or path.stem

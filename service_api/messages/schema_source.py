@@ -6,6 +6,7 @@ import json
 import keyword
 import re
 import textwrap
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import NamedTuple
 
@@ -93,6 +94,11 @@ def source_of(path: Path) -> str:
     """
     with telling(path, MessageError):
         return _Source(SchemaFile(path), path.name).write()
+
+
+def source_of_element(root: ElementTree.Element, path: Path) -> str:
+    """Return the same for XML that was parsed, as it is in the log. Raises ValueError, KeyError."""
+    return _Source(SchemaFile(path, root), path.name).write()
 
 
 class _Source:

@@ -25,6 +25,7 @@ from ordo.cluster.wire.log_identity import LogIdentity
 from ordo.cluster.wire.members import parse_members
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
+from ordo.service_api.messages.logged import LoggedSchema
 from ordo.service_api.request_ids import PrincipalIds
 from ordo.service_api.requests import IdentityState
 from ordo.service_api.service import TimeUnit
@@ -79,6 +80,7 @@ def check_module() -> None:
         2,
         {1: 6},
         LogIdentity(160, b"c" * 16),
+        [LoggedSchema(640, 0, b"d" * 32, b"first"), LoggedSchema(720, 1, b"e" * 32, b"second")],
     )
     is_whole = module_snapshot.decode(list(module_snapshot.encode(original))) == original
     assert is_whole

@@ -16,7 +16,7 @@ import pytest
 from ordo.archive.client.settings import ArchiveClientOptions, ArchiveClientSettings
 from ordo.cluster.wire import ordo_codecs
 from ordo.follow.entries import _KINDS, AppVersionChange
-from ordo.follow.entry_values import EntryValues
+from ordo.follow.entry_values import EntryValues, SchemaValues
 from tests.patience import patient
 
 ROOT = Path(__file__).parents[2]
@@ -251,7 +251,8 @@ def test_the_values_of_entries_are_those_of_the_messages() -> None:
         known |= {name: type(value) for name, value in message.decode_body(body)._asdict().items()}
     declared = {
         name: get_type_hints(value.fget)["return"]
-        for name, value in vars(EntryValues).items()
+        for part in (EntryValues, SchemaValues)
+        for name, value in vars(part).items()
         if isinstance(value, property) and value.fget is not None
     }
     assert declared == known

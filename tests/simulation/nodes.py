@@ -23,6 +23,7 @@ from ordo.service_api.requests import RequestLimits, RequestTable
 from tests.simulation.copies import SILENCE_NS_MAX, SimulatedCopier
 from tests.simulation.other_services import OtherObserver, OtherService
 from tests.simulation.own_code import VERSIONS, CodeWorld, OwnCode
+from tests.simulation.schemas import SCHEMAS
 from tests.simulation.service import Observer, RegisterService, RunService
 from tests.simulation.storage import PowerLoss, SimulatedDisk, SimulatedStorage
 from tests.simulation.timeline import NEVER_NS, MemberClock, NodeActor
@@ -305,10 +306,15 @@ class SimulatedNode(NodeActor):
         self.service.publishes = options.feed_readers > 0
         self.service.can_fork = self.member_id % 3 < 2
         self.service.fails_next = former is not None and former.fails_next
+        if options.schemas:
+            self.service.schema = SCHEMAS[version]  # type: ignore[attr-defined]
         return self.service
 
     def _versions(self) -> ServiceVersions:
-        return ServiceVersions({version: partial(self._make_service, version) for version in self.code.of(0)})
+        code = {version: partial(self._make_service, version) for version in self.code.of(0)}
+        for version, make in code.items() if self.world.options.schemas else ():
+            make.schema = SCHEMAS[version]  # type: ignore[attr-defined]
+        return ServiceVersions(code)
 
     def _gone(self, text: str) -> None:
         self.world.note(f"{self.name} {text}")

@@ -130,6 +130,8 @@ class Options:
     on_error: str = "stop"
     difference_mean_ns: int = 0
     """Until the state of one member becomes another one than the others'."""
+    schemas: bool = False
+    """The service's messages have schemas, a newer one with each version of its code."""
     applications: int = 0
     """Instances of one application beside the cluster."""
     application_mode: str = "active-active"

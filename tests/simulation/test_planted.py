@@ -123,6 +123,7 @@ UPGRADED = Options(
     duration_ns=4 * S, operation_mean_ns=5 * MS, upgrade_mean_ns=400 * MS, snapshot_mean_ns=700 * MS, kill_mean_ns=S,
     partition_mean_ns=S, outage_mean_ns=400 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
 )  # fmt: skip
+SCHEMED = replace(UPGRADED, schemas=True, levels=True, snapshot_mean_ns=400 * MS, duration_ns=6 * S)
 FULL = Options(
     duration_ns=4 * S, operation_mean_ns=2 * MS, padding_max=3000, disk_bytes=700 * 1024, disk_low=400 * 1024,
     disk_high=600 * 1024, kill_mean_ns=2 * S, outage_mean_ns=300 * MS,
@@ -290,6 +291,9 @@ OPTIONS = {
     "snapshots_forget_ids": REPEATING,
     "snapshots_forget_the_numbers_of_messages": REPEATING,
     "numbers_go_on_after_snapshots_that_hold_none": ASKING,
+    "snapshots_forget_the_schemas": SCHEMED,
+    "each_leader_writes_its_schema": SCHEMED,
+    "an_older_schema_supersedes_a_newer_one": SCHEMED,
     "answers_tell_the_number_that_their_client_counts": ASKING,
     "ids_expire_too_early": REPEATING,
     "snapshots_forget_how_many_messages_came": replace(
@@ -349,7 +353,7 @@ IN_EVERY_RUN = frozenset({
     "session_ids_start_again", "forgotten_votes_are_given_again", "what_is_over_a_quota_is_thrown_away",
     "members_do_not_look_at_the_ids_of_outputs", "every_member_of_a_consumer_is_active",
     "the_module_is_captured_when_the_copy_is_done", "what_a_failed_record_published_goes_out",
-    "evidence_goes_with_old_snapshots", "snapshots_forget_the_numbers_of_messages",
+    "evidence_goes_with_old_snapshots", "snapshots_forget_the_numbers_of_messages", "snapshots_forget_the_schemas",
     "a_snapshot_counts_that_one_service_has_not_taken", "what_is_lost_is_told_as_nothing",
     "a_log_begins_anew_behind_an_older_snapshot", "snapshots_forget_ids", "snapshots_forget_the_unit_of_time",
     "any_folder_is_taken", "another_clusters_log_counts", "refusals_count_as_votes",

@@ -19,6 +19,7 @@ from ordo.cluster.wire.log_identity import LogIdentity, pack_identity, unpack_id
 from ordo.cluster.wire.streams import MAIN_SERVICE_ID, SERVICES_MAX
 from ordo.runtime.errors import ClusterError
 from ordo.runtime.native.sentinels import NULL_VALUE
+from ordo.service_api.messages.logged import LoggedSchema
 
 NULL_ENUM = -(2**31)
 TERMS_A_MESSAGE = 4096
@@ -89,6 +90,8 @@ class ModuleSnapshot:
     """Keyed by service: the versions that differ from service 0's."""
     identity: LogIdentity | None = None
     """What the log below said of the cluster that it is of."""
+    schemas: list[LoggedSchema] = field(default_factory=list)
+    """All schemas of the services' messages that the log below has."""
 
     def version_of(self, service_id: int) -> int:
         """Return the version of a service that is in force at the snapshot."""
@@ -106,6 +109,7 @@ def capture(
     level: int,
     versions: list[int],
     identity: LogIdentity | None,
+    schemas: list[LoggedSchema],
 ) -> ModuleSnapshot:
     """Return the module's state at a point; `versions` are by service."""
     return ModuleSnapshot(
@@ -120,6 +124,7 @@ def capture(
         level,
         {one: version for one, version in enumerate(versions) if version != point.app_version},
         identity,
+        schemas,
     )
 
 
@@ -151,6 +156,7 @@ def encode(snapshot: ModuleSnapshot) -> Iterator[bytes]:
             member_id=NULL_VALUE,
             service_id=service_id,
         )
+    yield from (_encode_schema(one, snapshot.point.leadership_term_id) for one in snapshot.schemas)
     for first in range(0, len(snapshot.terms), TERMS_A_MESSAGE):
         rows = snapshot.terms[first : first + TERMS_A_MESSAGE]
         packed = b"".join(_TERM_ROW.pack(*row) for row in rows)
@@ -173,6 +179,18 @@ def encode(snapshot: ModuleSnapshot) -> Iterator[bytes]:
     for tracker in snapshot.trackers:
         yield from _encode_tracker(tracker, snapshot.point.leadership_term_id)
     yield _marker(snapshot.point, SnapshotMark.END)
+
+
+def _encode_schema(one: LoggedSchema, leadership_term_id: int) -> bytes:
+    return ordo_codecs.SCHEMA_EVENT.encode(
+        leadership_term_id=leadership_term_id,
+        timestamp=0,
+        log_position=one.position,
+        service_id=one.service_id,
+        member_id=NULL_VALUE,
+        digest=one.digest,
+        packed=one.packed,
+    )
 
 
 def _encode_tracker(tracker: PendingTracker, leadership_term_id: int) -> Iterator[bytes]:
@@ -247,6 +265,10 @@ def _decode_into(snapshot: ModuleSnapshot, table: Any, values: Any, message: byt
         if not MAIN_SERVICE_ID < values.service_id < SERVICES_MAX:
             raise ClusterError(f"snapshot: a version of service {values.service_id}")
         snapshot.other_versions[values.service_id] = values.app_version
+    elif table is ordo_codecs.SCHEMA_EVENT:
+        if not MAIN_SERVICE_ID <= values.service_id < SERVICES_MAX:
+            raise ClusterError(f"snapshot: a schema of service {values.service_id}")
+        snapshot.schemas.append(LoggedSchema(values.log_position, values.service_id, values.digest, values.packed))
     elif table is ordo_codecs.LEADERSHIP_TERMS:
         if len(values.terms) != values.count * _TERM_ROW.size:
             raise ClusterError(f"snapshot: {values.count} leadership terms in {len(values.terms)} bytes")

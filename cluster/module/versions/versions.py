@@ -93,6 +93,8 @@ class Versions:
         self._needed_snapshot = NeededSnapshot(orders.ask_snapshot)
         self._upgrade: _Upgrade | None = None
         self._committed: VersionChange | None = None
+        self.find_conflict: Callable[[int, int], str] = lambda service_id, app_version: ""
+        """Returns why the schema of a service's own code of a version does not go with the log's; empty: it does."""
         self.log = VersionLog(config.service_count, skips.known)
         self.lacks = lacks
         self.survey = VersionSurvey(core, contacts, levels, config.member_id, config.service_count, self.lacks.of)
@@ -234,7 +236,7 @@ class Versions:
                 f"{name} of version {format_version(end[unable[0]])} cannot hand its state over to another: it does "
                 "not implement on_take_snapshot"
             )
-        return ""
+        return next(filter(None, (self.find_conflict(one, wanted.app_version) for one in going)), "")
 
     def _targets(self, wanted: _Upgrade) -> Sequence[int]:
         """Return the services that are to be upgraded."""

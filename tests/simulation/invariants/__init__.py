@@ -22,6 +22,7 @@ from tests.simulation.invariants.one_leader_a_term import OneLeaderATerm
 from tests.simulation.invariants.only_older_copies_are_told import OnlyOlderCopiesAreTold
 from tests.simulation.invariants.quorum_keeps_what_is_needed import QuorumKeepsWhatIsNeeded
 from tests.simulation.invariants.reports_are_of_the_log import ReportsAreOfTheLog
+from tests.simulation.invariants.schemas_are_of_the_log import SchemasAreOfTheLog
 from tests.simulation.invariants.services_agree import ServicesAgree
 from tests.simulation.invariants.snapshots_equal_replay import SnapshotsEqualReplay
 from tests.simulation.invariants.state_machine_safety import StateMachineSafety
@@ -62,5 +63,6 @@ def all_invariants(world: WatchedWorld) -> list[Invariant]:
         TimeGoesOn(world),
         MessagesAreNumbered(world),
         *([ServicesAgree(world)] if world.options.services > 1 else []),
+        *([SchemasAreOfTheLog(world)] if world.options.schemas else []),
         *([ReportsAreOfTheLog(world)] if world.options.applications else []),
     ]

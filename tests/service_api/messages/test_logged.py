@@ -1,0 +1,170 @@
+"""Schemas as the log keeps them: packed, named by a digest, and read back from bytes that nobody vouches for."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from enum import IntEnum
+from hashlib import sha256
+from typing import Annotated
+
+import pytest
+
+from ordo.errors import MessageError
+from ordo.messages import Bytes, Schema, UInt8, UInt32, UInt64, encode, field, message
+from ordo.service_api.messages.logged import (
+    PACKED_BYTES_MAX,
+    SCHEMA_BYTES_MAX,
+    LoggedSchema,
+    PackedSchema,
+    describe_conflict,
+    extends,
+    pack_schema,
+    unpack_schema,
+)
+from tests.service_api.messages.orders import NEW as ORDERS
+
+
+class Side(IntEnum):
+    BUY = 1
+    SELL = 2
+
+
+@message(id=1)
+class Order:
+    account: UInt32
+    side: Side
+    text: str = ""
+
+
+@message(id=2)
+class Ack:
+    number: UInt64
+
+
+@message(id=1, version=1)
+class LaterOrder:
+    account: UInt32
+    side: Side
+    price: UInt64 | None = field(since=1, default=None)
+    text: str = ""
+
+
+@message(id=1, version=1)
+class OtherOrder:
+    account: UInt64
+    side: Side
+    text: str = ""
+
+
+@message(id=1, version=1)
+class RivalOrder:
+    account: UInt32
+    side: Side
+    quantity: UInt32 | None = field(since=1, default=None)
+    text: str = ""
+
+
+FIRST = Schema("orders", Order, Ack)
+LATER = Schema("orders", LaterOrder, Ack)
+
+
+def packed(xml: str) -> PackedSchema:
+    return PackedSchema(sha256(xml.encode()).digest(), zlib.compress(xml.encode()))
+
+
+@pytest.mark.parametrize("schema", [FIRST, LATER, ORDERS], ids=["first", "later", "orders"])
+def test_it_reads_back_and_reads_what_was_written(schema: Schema) -> None:
+    found = unpack_schema(*pack_schema(schema))
+    assert (found.id, found.version, found.name) == (schema.id, schema.version, schema.name)
+    assert describe_conflict(found, schema) == "" and extends(found, schema) and extends(schema, found)
+    assert LoggedSchema(96, 0, *pack_schema(schema)).schema is found, "the classes are made once"
+
+
+def test_its_messages_are_objects_with_the_same_fields() -> None:
+    found = unpack_schema(*pack_schema(FIRST)).decode(encode(Order(7, Side.SELL, "note")))
+    assert repr(found) == "Order(account=7, side=<Side.SELL: 2>, text='note')"
+
+
+def test_a_newer_one_extends_and_an_older_one_goes_with_it() -> None:
+    assert extends(LATER, FIRST) and not extends(FIRST, LATER)
+    assert describe_conflict(LATER, FIRST) == describe_conflict(FIRST, LATER) == ""
+
+
+def test_a_conflict_names_message_and_field() -> None:
+    said = describe_conflict(Schema("orders", OtherOrder, Ack), FIRST)
+    assert said.startswith("OtherOrder.account is 8 bytes at 0") and "it was 4 bytes at 0" in said
+    assert "schema 1 is in force in version 0" in said and "another schema_id" in said and "\n" not in said
+    lost = describe_conflict(Schema("orders", Order), FIRST)
+    assert lost == "", "one that lacks a message is of a program of before"
+    assert "RivalOrder.price is missing" in describe_conflict(Schema("orders", RivalOrder, Ack), LATER)
+
+
+def test_what_the_log_cannot_keep_is_refused() -> None:
+    @message(id=1, version=1)
+    class Keyed:
+        number: UInt8
+        key: Annotated[bytes, Bytes(16)] = field(since=1, default=b"\0" * 16)
+
+    with pytest.raises(MessageError, match="key came with version 1"):
+        pack_schema(Schema("keyed", Keyed))
+
+
+def test_one_that_is_too_long_is_refused() -> None:
+    rng = random.Random(1)
+    names = [f"field_{rng.getrandbits(128):x}" for _ in range(800)]
+    wide: type = message(id=1)(type("Wide", (), {"__annotations__": dict.fromkeys(names, UInt8)}))
+    with pytest.raises(MessageError, match=f"the log takes {SCHEMA_BYTES_MAX} and {PACKED_BYTES_MAX}"):
+        pack_schema(Schema("wide", wide))
+
+
+def test_damage_is_one_error() -> None:
+    digest, whole = pack_schema(FIRST)
+    rng = random.Random(2)
+    for _ in range(300):
+        damaged = bytearray(whole)
+        damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+        with pytest.raises(MessageError):
+            unpack_schema(sha256(damaged).digest(), bytes(damaged))
+    for length in range(0, len(whole), 7):
+        with pytest.raises(MessageError):
+            unpack_schema(b"\1" * 32, whole[:length])
+    with pytest.raises(MessageError, match="damaged"):
+        unpack_schema(b"\0" * 32, whole)
+    with pytest.raises(MessageError, match="damaged"):
+        unpack_schema(sha256(b"x").digest(), whole + b"more")
+    assert unpack_schema(digest, whole).id == 1
+
+
+def test_xml_that_would_fill_the_memory_is_not_unpacked() -> None:
+    bomb = zlib.compress(b" " * (100 << 20), 9)
+    with pytest.raises(MessageError, match="damaged"):
+        unpack_schema(b"\2" * 32, bomb)
+
+
+@pytest.mark.parametrize(
+    ("xml", "reason"),
+    [
+        ('<!DOCTYPE m [<!ENTITY a "b">]><messageSchema/>', "a DOCTYPE, an entity"),
+        ('<m xmlns:xi="http://www.w3.org/2001/XInclude"><xi:include href="/etc/passwd"/></m>', "includes files"),
+        ("<messageSchema", "cannot be read: ParseError"),
+        ("<other/>", "the root element is not messageSchema"),
+        ("<a>" * 5000 + "</a>" * 5000, "cannot be read"),
+    ],
+)
+def test_xml_of_strangers_can_do_nothing(xml: str, reason: str) -> None:
+    with pytest.raises(MessageError, match=reason):
+        unpack_schema(*packed(xml))
+
+
+def test_names_of_a_schema_are_no_code() -> None:
+    """Each text of a schema is replaced in turn by what would be an expression in the source of its classes."""
+    whole = zlib.decompress(pack_schema(ORDERS).packed).decode()
+    evil = "__import__(&quot;os&quot;).abort()"
+    places = [index for index in range(len(whole)) if whole[index : index + 2] == '="']
+    for place in places:
+        end = whole.index('"', place + 2)
+        try:
+            unpack_schema(*packed(f"{whole[: place + 2]}{evil}{whole[end:]}"))
+        except MessageError:
+            continue

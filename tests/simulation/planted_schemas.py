@@ -1,0 +1,40 @@
+"""Planted bugs of the schemas that the log has (see `planted.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ordo.cluster.module.state import module_snapshot
+from ordo.cluster.module.versions import schemas
+from ordo.cluster.module.versions.schemas import Schemas
+from tests.simulation.planted import Patch
+
+
+def snapshots_forget_the_schemas(patch: Patch) -> None:
+    """A member that starts from a snapshot does not know what the log had before it."""
+    original = module_snapshot.decode
+
+    def decode(messages: Any) -> Any:
+        return replace(original(messages), schemas=[])
+
+    patch(module_snapshot, "decode", decode)
+
+
+def each_leader_writes_its_schema(patch: Patch) -> None:
+    """A leader knows only which schemas it has written itself: two leaders write one twice."""
+    original = Schemas._append
+
+    def append(self: Schemas, service_id: int, own: Any) -> None:
+        written = self.__dict__.setdefault("_written", set())
+        if own.digest not in written:
+            original(self, service_id, own)
+            written.add(own.digest)
+
+    patch(Schemas, "_append", append)
+    patch(Schemas, "_is_logged", lambda self, service_id, schema: False)
+
+
+def an_older_schema_supersedes_a_newer_one(patch: Patch) -> None:
+    """A leader with older code puts its schema into force although the log has one that extends it."""
+    patch(schemas, "extends", lambda own, in_force: True)
