@@ -263,7 +263,12 @@ def measure(options: argparse.Namespace, folder: Path) -> int:
     print(describe_memory(rows))
     print("\n".join(found) or f"{feeder.offered:,} messages, each processed once; the query kept up")
     if options.json:
-        facts = {"machine": describe_machine(), "rate": options.rate, "rows": [asdict(one) for one in rows]}
+        facts = {
+            "machine": describe_machine(),
+            "rate": options.rate,
+            "messages": feeder.offered,
+            "rows": [asdict(one) for one in rows],
+        }
         options.json.write_text(json.dumps({**facts, "missing": missing, "found": found}, indent=2) + "\n")
     return 1 if found else 0
 
