@@ -54,6 +54,8 @@ class EntryKind(Enum):
     SCHEMA = "schema"
     """From here on `values.digest` names the schema of messages of the service `values.service_id`; `values.packed` has
     it. `schemas_of` reads it."""
+    CLOCK = "clock"
+    """How well the clock of the leader `values.member_id` was known, which stamps the entries of its term."""
     DIFFERENCE = "difference"
     """A canary has found that it would have written the output `values.output_index` to the entry before
     `values.input_position` otherwise; no application sees this entry."""
@@ -86,6 +88,7 @@ _KINDS: dict[Message, EntryKind] = {
     ordo_codecs.LEVEL_EVENT: EntryKind.LEVEL,
     ordo_codecs.CLUSTER_IDENTITY_EVENT: EntryKind.CLUSTER_IDENTITY,
     ordo_codecs.SCHEMA_EVENT: EntryKind.SCHEMA,
+    ordo_codecs.CLOCK_EVENT: EntryKind.CLOCK,
 }
 
 

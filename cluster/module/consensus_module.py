@@ -133,7 +133,7 @@ class ConsensusModule:
         orders = Orders(self.controls.control.ask_snapshot, services.order, self._answer_tool, services.order_one)
         self.held = make_held_states(base, orders)
         self.rules = make_rules(base, self.held, orders)
-        self.exchange = make_exchange(base, self.held, self.rules.versions.lacks, orders)
+        self.exchange = make_exchange(base, self.held, self.rules, orders)
         standings = make_standings(base, self.rules, lambda: self.committed.executed_position)
         snapshot_work = SnapshotWork(
             base, self.held, self.rules, self.exchange, standings, lambda: self.member.cluster_time_ms

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ordo.cluster.module.state.module_snapshot import ModuleSnapshot
     from ordo.cluster.module.state.recovery import Recovery
     from ordo.cluster.module.state.state_store import Skip
+    from ordo.cluster.module.versions.clock_reports import ClockReports
     from ordo.cluster.module.versions.log_time import LogTime
     from ordo.cluster.module.versions.protocol_level import ProtocolLevel
     from ordo.cluster.module.versions.schemas import Schemas
@@ -49,12 +50,14 @@ class LogRules:
         skips: Skips,
         time: LogTime,
         schemas: Schemas,
+        clock: ClockReports,
     ) -> None:
         self.levels = levels
         self.identity = identity
         self.versions = versions
         self.hashes = hashes
         self.skips = skips
+        self.clock = clock
         self._time = time
         self.schemas = schemas
         self.handlers: dict[Message, Callable[[LogRecord], None]] = {

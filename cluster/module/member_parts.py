@@ -22,6 +22,7 @@ from ordo.cluster.module.snapshots.snapshot_schedule import SnapshotOrders, Snap
 from ordo.cluster.module.snapshots.snapshot_source import SnapshotSource
 from ordo.cluster.module.state.host import ArchiveAccess, Orders, Replication
 from ordo.cluster.module.state.module_snapshot import SnapshotLayout
+from ordo.cluster.module.versions.clock_reports import ClockReports
 from ordo.cluster.module.versions.fetched_state import FetchedState
 from ordo.cluster.module.versions.log_time import LogTime
 from ordo.cluster.module.versions.protocol_level import ProtocolLevel
@@ -165,7 +166,9 @@ def make_rules(base: Foundation, held: HeldStates, orders: Orders) -> LogRules:
     )
     schemas = Schemas(member, sequencer, levels, versions.log, own_id, orders.order_service)
     versions.find_conflict = schemas.find_conflict
-    return LogRules(levels, identity, versions, hashes, skips, LogTime(config.cluster_time_unit), schemas)
+    unit = config.cluster_time_unit
+    clock = ClockReports(member, sequencer, levels, base.seams.clock, unit, own_id, config.clock_report_interval_ns)
+    return LogRules(levels, identity, versions, hashes, skips, LogTime(unit), schemas, clock)
 
 
 @dataclass(frozen=True)
@@ -189,7 +192,7 @@ class SnapshotExchange:
         self.repair.close()
 
 
-def make_exchange(base: Foundation, held: HeldStates, lacks: VersionLacks, orders: Orders) -> SnapshotExchange:
+def make_exchange(base: Foundation, held: HeldStates, rules: LogRules, orders: Orders) -> SnapshotExchange:
     """Build what sees to a member's snapshots."""
     member = base.member
     config, seams, core, sequencer = base.config, base.seams, base.core, base.sequencer
@@ -202,10 +205,12 @@ def make_exchange(base: Foundation, held: HeldStates, lacks: VersionLacks, order
     )
     snapshot_repair = SnapshotRepair(member, shelf, reports, own_id)
     repair = _make_log_repair(base, random, snapshot_repair)
-    installed = FetchedState(member, sequencer, seams.store, repair.scrubber, snapshot_repair, doubt, lacks)
+    installed = FetchedState(
+        member, sequencer, seams.store, repair.scrubber, snapshot_repair, doubt, rules.versions.lacks
+    )
     agreement = SnapshotAgreement(core, seams.store, shelf, reports, doubt)
     return SnapshotExchange(
-        SnapshotOrders(member, sequencer, schedule, retention),
+        SnapshotOrders(member, sequencer, schedule, retention, rules.clock),
         retention,
         FeedRecorder(archive, seams.client, config.cluster_id, lambda error: member.record_error(str(error))),
         SnapshotSource(archive, shelf, reports, contacts, own_id, member.record_error),

@@ -37,6 +37,7 @@ cdef enum:
     GROUP_SERVES_ID = 127
     GROUP_ANSWER_ID = 129
     SCHEMA_EVENT_ID = 140
+    CLOCK_EVENT_ID = 150
 
 cdef enum:  # template ids
     SESSION_MESSAGE_HEADER_ID = 1
@@ -156,6 +157,17 @@ cdef enum:  # NewLeadershipTermEvent: the first record of a term
     NEW_LEADERSHIP_TERM_EVENT_LOG_SESSION_ID = 44  # i32
     NEW_LEADERSHIP_TERM_EVENT_TIME_UNIT = 48       # i32
     NEW_LEADERSHIP_TERM_EVENT_APP_VERSION = 52     # i32
+
+cdef enum:  # ClockEvent
+    CLOCK_EVENT_LENGTH = 76
+    CLOCK_EVENT_OFFSET = 24                # i64, as the next four
+    CLOCK_EVENT_ERROR_ESTIMATE = 32
+    CLOCK_EVENT_ERROR_BOUND = 40
+    CLOCK_EVENT_WALL_CLOCK_AHEAD = 48
+    CLOCK_EVENT_INTERVAL = 56
+    CLOCK_EVENT_MEMBER_ID = 64             # i32, as the next two
+    CLOCK_EVENT_SOURCE = 68
+    CLOCK_EVENT_IS_SYNCHRONIZED = 72
 
 cdef enum:  # TimerEvent
     TIMER_EVENT_BLOCK = 24

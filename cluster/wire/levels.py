@@ -35,13 +35,16 @@ SUCCESSION_LEVEL = 7
 """The log may end with a suspension that names the standby which goes on (cluster.wire.succession)."""
 SCHEMA_LEVEL = 8
 """The log may have SchemaEvents."""
-PROTOCOL_LEVEL = SCHEMA_LEVEL
+CLOCK_LEVEL = 8
+"""The log may have ClockEvents."""
+PROTOCOL_LEVEL = 8
 """The level of this release."""
 _LEVEL_OF: dict[Message, int] = {
     ordo_codecs.STATE_HASH_EVENT: STATE_HASH_LEVEL,
     ordo_codecs.APP_DIFFERENCE: APPLICATION_LEVEL,
     ordo_codecs.CLUSTER_IDENTITY_EVENT: IDENTITY_LEVEL,
     ordo_codecs.SCHEMA_EVENT: SCHEMA_LEVEL,
+    ordo_codecs.CLOCK_EVENT: CLOCK_LEVEL,
 }
 """What each kind of record needs, whatever it says; those that are not here have always been there."""
 

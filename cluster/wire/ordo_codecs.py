@@ -31,6 +31,15 @@ class Consistency(IntEnum):
     """It may be older, and says of which position it is."""
 
 
+class ClockSource(IntEnum):
+    """What told the figures of a ClockEvent; travels as i32."""
+
+    NONE = 0
+    """Nothing: the system does not tell them, and they are 0."""
+    KERNEL = 1
+    """The kernel, to which a time daemon told them (`adjtimex(2)`)."""
+
+
 class QueryStatus(IntEnum):
     """What became of a query; travels as i32. The payload of any but OK is a line of text."""
 
@@ -676,6 +685,15 @@ LEVEL_EVENT: Message[records.LevelEvent] = _message(
 member knows whose protocol level is this. `member_id`: the leader."""
 LEVEL_REPORT: Message[records.LevelReport] = _message("LevelReport", 76, "member_id i32; level i32")
 """Between members: the protocol level of a member's release, while that of the log is lower."""
+CLOCK_EVENT: Message[records.ClockEvent] = _message(
+    "ClockEvent",
+    150,
+    "leadership_term_id i64; timestamp i64; offset_ns i64; error_estimate_ns i64; error_bound_ns i64;"
+    "wall_clock_ahead_ns i64; interval_ns i64; member_id i32; source i32; is_synchronized i32",
+)
+"""A record of the log: how well the clock of the leader `member_id` was known when it stamped this record. `source`, a
+ClockSource, told the figures, which are those of a ClockQuality. `wall_clock_ahead_ns`: of the timestamp.
+`interval_ns`: after so long the next one follows, if the log has grown."""
 
 MESSAGES = by_template_id(list(globals().values()))
 OUTPUT: Message[records.Output] = _message(

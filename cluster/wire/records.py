@@ -1387,6 +1387,21 @@ class LevelReport(NamedTuple):
     level: int
 
 
+class ClockEvent(NamedTuple):
+    """The fields of a decoded ClockEvent."""
+
+    leadership_term_id: int
+    timestamp: int
+    offset_ns: int
+    error_estimate_ns: int
+    error_bound_ns: int
+    wall_clock_ahead_ns: int
+    interval_ns: int
+    member_id: int
+    source: int
+    is_synchronized: int
+
+
 class Output(NamedTuple):
     """The fields of a decoded Output."""
 

@@ -22,7 +22,7 @@ from ordo.pipeline.decoding.records cimport KIND_COUNT, Record
 
 KIND_NAMES = ("message", "session_open", "session_close", "timer", "new_term", "cluster_action", "membership", "other",
               "data", "request", "identity", "configuration", "skip", "version", "state_hash", "level",
-              "cluster_identity", "schema")
+              "cluster_identity", "schema", "clock")
 COLUMN_NAMES = ("recording", "node", "leadership_term", "position", "start_position", "timestamp", "cluster_time",
                 "kind", "session_id", "correlation_id", "payload", "payload_length")
 BODY = "body"

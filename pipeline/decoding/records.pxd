@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t
 
 from ordo.cluster.wire.layout cimport (
+    CLOCK_EVENT_ID,
     CLUSTER_ACTION_REQUEST_ID,
     CLUSTER_IDENTITY_EVENT_ID,
     CONFIGURATION_EVENT_ID,
@@ -63,7 +64,8 @@ cdef enum RecordKind:
     KIND_LEVEL = 15                 # which releases know what follows
     KIND_CLUSTER_IDENTITY = 16
     KIND_SCHEMA = 17                # of the service's messages
-    KIND_COUNT = 18
+    KIND_CLOCK = 18                 # how well the leader's clock was known
+    KIND_COUNT = 19
 
 cdef struct Record:
     # The fields a log record is filtered and listed by; absent ones have their flag has_... clear.
@@ -171,3 +173,5 @@ cdef inline void classify_own_event(uint16_t template_id, Record* out) noexcept 
         out.kind = KIND_CLUSTER_IDENTITY
     elif template_id == SCHEMA_EVENT_ID:
         out.kind = KIND_SCHEMA
+    elif template_id == CLOCK_EVENT_ID:
+        out.kind = KIND_CLOCK

@@ -48,6 +48,7 @@ _ENTRY_KINDS = {
     "level": EntryKind.LEVEL,
     "cluster_identity": EntryKind.CLUSTER_IDENTITY,
     "schema": EntryKind.SCHEMA,
+    "clock": EntryKind.CLOCK,
 }
 _MOST = {"message", "request"}
 ANYWAY = "; failOnDataLoss=false goes on with what is there"

@@ -5,6 +5,8 @@ Native code calls `nano_time` and `epoch_time_ns`; Python calls `now()`, `epoch_
 
 from ordo.runtime.native.atomics cimport ordo_epoch_ns, ordo_monotonic_ns
 
+from ordo.runtime.native.kernel_clock import read_clock_quality
+
 
 cdef class Clock:
     cdef int64_t nano_time(self) noexcept nogil:
@@ -25,6 +27,10 @@ cdef class Clock:
         """Return the wall clock in ms since 1970."""
         return self.epoch_time_ns() // 1_000_000
 
+    def quality(self):
+        """Return how well the wall clock is known, as a ClockQuality, or None where nothing tells."""
+        return None
+
 
 cdef class SystemClock(Clock):
     """The operating system's CLOCK_MONOTONIC and CLOCK_REALTIME."""
@@ -34,6 +40,9 @@ cdef class SystemClock(Clock):
 
     cdef int64_t epoch_time_ns(self) noexcept nogil:
         return ordo_epoch_ns()
+
+    def quality(self):
+        return read_clock_quality()
 
 
 cdef class VirtualClock(Clock):

@@ -51,9 +51,9 @@ DurationNs = Annotated[int, BeforeValidator(parse_duration_ns)]
 SizeBytes = Annotated[int, BeforeValidator(parse_size_bytes)]
 
 
-def duration_within(low: str, high: str = "") -> AfterValidator:
+def duration_within(low: str, high: str = "", *, or_zero: bool = False) -> AfterValidator:
     """Return the bounds of a duration, both included, as they are written in a file; without `high` there is none."""
-    return _within(parse_duration_ns, low, high, "")
+    return _within(parse_duration_ns, low, high, "", or_zero=or_zero)
 
 
 def size_within(low: str, high: str = "", per: str = "", *, or_zero: bool = False) -> AfterValidator:

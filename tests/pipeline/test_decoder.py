@@ -78,7 +78,7 @@ def test_every_kind_of_record_has_its_columns(every_kind: RecordingBuilder) -> N
 OWN_EVENTS = {
     "configuration": ordo_codecs.CONFIGURATION_EVENT, "skip": ordo_codecs.SKIP_EVENT,
     "version": ordo_codecs.VERSION_EVENT, "state_hash": ordo_codecs.STATE_HASH_EVENT, "level": ordo_codecs.LEVEL_EVENT,
-    "cluster_identity": ordo_codecs.CLUSTER_IDENTITY_EVENT,
+    "cluster_identity": ordo_codecs.CLUSTER_IDENTITY_EVENT, "clock": ordo_codecs.CLOCK_EVENT,
 }  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from tests.simulation.schemas import SCHEMAS
 from tests.simulation.service import Observer, RegisterService, RunService
 from tests.simulation.storage import PowerLoss, SimulatedDisk, SimulatedStorage
 from tests.simulation.timeline import NEVER_NS, MemberClock, NodeActor
+from tests.simulation.told_clocks import KernelClock
 
 if TYPE_CHECKING:
     from ordo.runtime.random import RandomSource
@@ -109,6 +110,7 @@ def node_config(world: NodeWorld, member_id: int) -> NodeSettings:
                 "session_timeout": options.session_timeout_ns,
                 "max_sessions": options.sessions_max,
                 "time_unit": options.time_unit,
+                "clock_report_interval": options.clock_report_ns,
                 "appointed_leader_id": options.appointed_leader_id,
                 "log_term_length": options.term_length,
                 "segment_length": options.segment_length,
@@ -194,6 +196,10 @@ class SimulatedNode(NodeActor):
         """What it was set up with: a spare is a learner that nobody knows."""
         return self.config.module_config().consensus(self.config.member_list).configuration
 
+    @cached_property
+    def kernel_clock(self) -> KernelClock:
+        return KernelClock(self.member_id, self.world.random.stream(f"kernel clock {self.member_id}"))
+
     # -- lives -----------------------------------------------------------------------------------------------------
 
     @property
@@ -230,6 +236,7 @@ class SimulatedNode(NodeActor):
             self.has_old_data = self.has_old_data and not self.stored_rows.get(b"distrust", b"\0")[0]
         offset_ns = EPOCH_NS + world.now_ns + self.clock_offset_ns - CLOCK_START_NS
         self.clock = MemberClock(CLOCK_START_NS, offset_ns, world.options.look_ns)
+        self.clock.tell_quality = lambda: self.kernel_clock.tell(self.module.member, self.clock)
         host = self.host = world.network.host(self.address)
         storage = SimulatedStorage(self.disk, self.clock)
         self.service = None

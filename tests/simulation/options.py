@@ -38,6 +38,8 @@ class Options:
     session_timeout_ns: int = 10 * S
     sessions_max: int = 100
     time_unit: str = "ms"
+    clock_report_ns: int = 0
+    """Leaders say so often in the log how well their clock is known; 0: never."""
     look_ns: int = 0
     """So long each look at a member's clock takes; 0: time stands still within a duty cycle."""
     appointed_leader_id: int = -1
@@ -236,6 +238,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         _draw_quotas(options, rng)
         is_alone = not (options.loses_most or options.applications or options.consumers)
         options.leads_twice = rng.random() < 0.15 and is_alone
+        options.clock_report_ns = rng.choice((0, 200, 1000)) * MS if options.levels else 0
     return options
 
 

@@ -1,10 +1,14 @@
-"""Planted bugs of clusters whose time is in microseconds or nanoseconds (see `planted.py`)."""
+"""Planted bugs of cluster time: its unit, and what the log says of the clocks that stamp it (see `planted.py`)."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from ordo.cluster.module.state.clock_watch import ClockWatch
+from ordo.cluster.module.versions import clock_reports
+from ordo.cluster.module.versions.clock_reports import ClockReports
+from ordo.cluster.wire.levels import FIRST_LEVEL
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.runtime.native.cluster_time import TimeUnit
 from tests.simulation.planted import Patch
@@ -29,3 +33,47 @@ def snapshots_forget_the_unit_of_time(patch: Patch) -> None:
         return original(messages)._replace(time_unit=TimeUnit.MILLIS)
 
     patch(container_snapshot, "decode", decode)
+
+
+def what_a_clock_was_first_told_is_reported_again(patch: Patch) -> None:
+    """A leader that is elected again, or reports again, has the figures of its first report."""
+    original: Any = ClockReports._encode
+    first: dict[int, Any] = {}
+
+    def _encode(self: Any) -> Any:
+        clock = self._clock
+        told = first.setdefault(id(self), clock.quality())
+        self._clock = SimpleNamespace(quality=lambda: told, epoch_ns=clock.epoch_ns)
+        try:
+            return original(self)
+        finally:
+            self._clock = clock
+
+    patch(ClockReports, "_encode", _encode)
+
+
+def reports_of_deposed_leaders_are_kept(patch: Patch) -> None:
+    """What a leader could not append before it was deposed it appends when it leads again."""
+    original = ClockReports._encode
+
+    def _encode(self: Any) -> Any:
+        made, self.made = getattr(self, "made", None), original(self)
+        return made or self.made
+
+    patch(ClockReports, "_encode", _encode)
+
+
+def clocks_are_reported_to_old_members(patch: Patch) -> None:
+    """A leader does not wait for the level."""
+    patch(clock_reports, "CLOCK_LEVEL", FIRST_LEVEL)
+
+
+def only_the_first_term_of_a_leader_has_reports(patch: Patch) -> None:
+    """A leader that is elected again waits for the time of a report that is never due."""
+    original = ClockReports.work
+
+    def work(self: Any, now_ns: int) -> None:
+        if self._term_id in (-1, self._host.leadership_term_id):
+            original(self, now_ns)
+
+    patch(ClockReports, "work", work)

@@ -23,6 +23,7 @@ from tests.simulation.faults import FaultSchedule
 from tests.simulation.feeds import find_unread
 from tests.simulation.group_queries import LastGroupQuestion
 from tests.simulation.history import Violation
+from tests.simulation.invariants import ClocksAreTheLeaders
 from tests.simulation.led_twice import lead_twice
 from tests.simulation.lost_for_good import lose_for_good
 from tests.simulation.lost_majority import lose_most
@@ -192,11 +193,23 @@ def recover(world: World) -> None:
         raise Violation(f"queries are not answered {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
     if not world.run(RECOVERY_NS_MAX + world.timers_ahead_ns(), lambda: not world.pending_work() and world.is_steady()):
         raise Violation(f"timers or messages are left over: {world.pending_work()}: {world.describe()}")
+    finish_clocks(world)
     finish_applications(world)
     finish_consumers(world)
     finish_readers(world)
     notice_differences(world)
     execute_everywhere(world)
+
+
+def finish_clocks(world: World) -> None:
+    """The log says how well the clock of the leader is known, where it may have that."""
+    if not world.options.clock_report_ns:
+        return
+    [reports] = [check for check in world.invariants if isinstance(check, ClocksAreTheLeaders)]
+    if not world.run(RECOVERY_NS_MAX, lambda: reports.is_of_this_term):
+        raise Violation(
+            f"no report of the leader's clock {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}"
+        )
 
 
 def finish_upgrade(world: World) -> None:

@@ -119,6 +119,7 @@ TIMED = Options(
     heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
 )  # fmt: skip
 MICROS = replace(TIMED, time_unit="us")
+STAMPED = replace(TIMED, levels=True, clock_report_ns=200 * MS)
 UPGRADED = Options(
     duration_ns=4 * S, operation_mean_ns=5 * MS, upgrade_mean_ns=400 * MS, snapshot_mean_ns=700 * MS, kill_mean_ns=S,
     partition_mean_ns=S, outage_mean_ns=400 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
@@ -262,6 +263,10 @@ OPTIONS = {
     "successors_go_by_their_own_clocks": TIMED,
     "one_leader_stamps_in_another_unit": MICROS,
     "snapshots_forget_the_unit_of_time": replace(MICROS, snapshot_mean_ns=S // 2),
+    "what_a_clock_was_first_told_is_reported_again": STAMPED,
+    "reports_of_deposed_leaders_are_kept": STAMPED,
+    "clocks_are_reported_to_old_members": replace(STAMPED, old_members=1),
+    "only_the_first_term_of_a_leader_has_reports": STAMPED,
     "one_member_applies_versions_late": UPGRADED,
     "one_member_executes_all_with_its_newest_code": UPGRADED,
     "versions_are_forgotten_by_a_restart": UPGRADED,

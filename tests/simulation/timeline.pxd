@@ -20,6 +20,7 @@ cdef class Actor:
 
 cdef class MemberClock(VirtualClock):
     cdef int64_t _look_ns
+    cdef public object tell_quality        # answers how well it is known; None: nothing tells
 
 cdef class NodeActor(Actor):
     cdef NodeCycle _cycle

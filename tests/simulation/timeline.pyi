@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.kernel_clock import ClockQuality
 from ordo.sequencer.sequencer import Sequencer
 from tests.simulation.network import SimulatedHost, SimulatedNetwork
 from tests.simulation.storage import SimulatedSyncQueue
@@ -20,6 +21,7 @@ class Actor:
     def sleep_for(self, now_ns: int, wait_ns: int) -> None: ...
 
 class MemberClock(VirtualClock):
+    tell_quality: Callable[[], ClockQuality | None] | None
     def __init__(self, now_ns: int, epoch_offset_ns: int, look_ns: int) -> None: ...
 
 class NodeActor(Actor):

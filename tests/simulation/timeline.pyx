@@ -79,6 +79,9 @@ cdef class MemberClock(VirtualClock):
         super().__init__(now_ns, epoch_offset_ns)
         self._look_ns = look_ns
 
+    def quality(self):
+        return None if self.tell_quality is None else self.tell_quality()
+
     cdef int64_t nano_time(self) noexcept nogil:
         self.now_ns += self._look_ns
         return self.now_ns

@@ -9,7 +9,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ordo.runtime.native.cluster_time import time_ms
 from ordo.runtime.native.time_units import MILLISECOND_NS
@@ -31,17 +31,18 @@ class SnapshotSchedule:
         self._every_bytes = every_bytes
         self._every_ms = every_ns // MILLISECOND_NS
         self._ask = ask
-        self._last_position = 0
+        self.last_position = 0
+        """The end of the log at the newest order."""
         self._last_ms = 0
 
     def note(self, log_position: int, cluster_time_ms: int) -> None:
         """Note that an order to take a snapshot was executed, or that the member started from a snapshot."""
-        self._last_position = log_position
+        self.last_position = log_position
         self._last_ms = cluster_time_ms
 
     def ask_early(self, commit_position: int) -> None:
         """Order a snapshot now, if there is log after the last one."""
-        if commit_position > self._last_position:
+        if commit_position > self.last_position:
             self._ask()
 
     def work(self, commit_position: int, cluster_time_ms: int) -> None:
@@ -49,7 +50,7 @@ class SnapshotSchedule:
 
         An idle cluster, where nothing is logged, takes none.
         """
-        grown_bytes = commit_position - self._last_position
+        grown_bytes = commit_position - self.last_position
         if grown_bytes <= 0:
             return
         if self._last_ms == 0:
@@ -60,19 +61,34 @@ class SnapshotSchedule:
             self._ask()
 
 
+class ReportedClock(Protocol):
+    """What the leader writes of its clock, behind whatever makes the log grow (ClockReports)."""
+
+    def is_all_between(self, begin_position: int, end_position: int) -> bool: ...
+
+
 class SnapshotOrders:
     """Orders the snapshots of one member while it leads."""
 
-    def __init__(self, host: TermHost, sequencer: Sequencer, schedule: SnapshotSchedule, retention: Retention) -> None:
+    def __init__(
+        self,
+        host: TermHost,
+        sequencer: Sequencer,
+        schedule: SnapshotSchedule,
+        retention: Retention,
+        clock: ReportedClock,
+    ) -> None:
         self._host = host
         self._sequencer = sequencer
         self._schedule = schedule
         self._retention = retention
+        self._clock = clock
 
     def work(self, now_ns: int) -> None:
-        """Order a snapshot when one is due."""
-        if self._host.is_leader:
-            self._schedule.work(self._sequencer.commit_position, time_ms(self._host.cluster_time))
+        """Order a snapshot when one is due; the report of the clock behind the last order calls for no other."""
+        commit_position = self._sequencer.commit_position
+        if self._host.is_leader and not self._clock.is_all_between(self._schedule.last_position, commit_position):
+            self._schedule.work(commit_position, time_ms(self._host.cluster_time))
 
     def order_early(self, room_bytes: int) -> None:
         """Order a snapshot, as a leader short of room, so that retention can delete log."""

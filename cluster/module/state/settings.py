@@ -69,6 +69,12 @@ class ClusterSettings(Settings):
         description="Unit of the cluster's time, which timestamps of the log and deadlines of timers have. A log keeps"
         " the one that it was begun with, and a member with another does not start.",
     )
+    clock_report_interval_ns: Annotated[DurationNs, duration_within("100ms", "1h", or_zero=True)] = Field(
+        default=10 * SECOND_NS,
+        alias="clock_report_interval",
+        description="The leader writes into the log how well its machine's clock is known, when its term begins, and"
+        " again after so long if the log has grown; 0: never.",
+    )
     session_timeout_ns: Annotated[DurationNs, duration_within("1ms")] = Field(
         default=10 * SECOND_NS,
         alias="session_timeout",

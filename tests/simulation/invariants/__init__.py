@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.invariants.base import Invariant, WatchedWorld
 from tests.simulation.invariants.checksums import Checksums
+from tests.simulation.invariants.clocks_are_the_leaders import ClocksAreTheLeaders
 from tests.simulation.invariants.commit_is_monotonic import CommitIsMonotonic
 from tests.simulation.invariants.commit_is_noted import CommitIsNoted
 from tests.simulation.invariants.commit_is_on_a_quorum import CommitIsOnAQuorum
@@ -30,7 +31,15 @@ from tests.simulation.invariants.suspension_is_of_the_log import SuspensionIsOfT
 from tests.simulation.invariants.terms_are_kept import TermsAreKept
 from tests.simulation.invariants.time_goes_on import TimeGoesOn
 
-__all__ = ["Checksums", "CommitIsOnAQuorum", "Invariant", "MessagesAreNumbered", "ServicesAgree", "all_invariants"]
+__all__ = [
+    "Checksums",
+    "ClocksAreTheLeaders",
+    "CommitIsOnAQuorum",
+    "Invariant",
+    "MessagesAreNumbered",
+    "ServicesAgree",
+    "all_invariants",
+]
 
 
 def all_invariants(world: WatchedWorld) -> list[Invariant]:
@@ -60,6 +69,7 @@ def all_invariants(world: WatchedWorld) -> list[Invariant]:
         MembersAgreeWithThemselves(world),
         ConfigurationIsOfTheLog(world, logs, committed),
         SuspensionIsOfTheLog(world, logs),
+        ClocksAreTheLeaders(world, logs),
         TimeGoesOn(world),
         MessagesAreNumbered(world),
         *([ServicesAgree(world)] if world.options.services > 1 else []),

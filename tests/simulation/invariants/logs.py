@@ -13,6 +13,7 @@ from ordo.runtime.errors import CorruptFrameError, OrdoError, StorageError
 
 if TYPE_CHECKING:
     from ordo.archive.segments.reader import RecordingReader
+    from ordo.cluster.wire import records
     from tests.simulation.nodes import SimulatedNode
 
 _HEAD = struct.Struct("<2xHHxxq")
@@ -50,6 +51,7 @@ class LogCopy:
         self.positions: list[int] = []
         self.configurations: list[tuple[int, Configuration]] = []
         self.suspensions: list[tuple[int, bool]] = []
+        self.clocks: list[tuple[int, records.ClockEvent]] = []
 
     def ends_at(self, position: int) -> bool:
         """Whether a record ends there."""
@@ -74,6 +76,7 @@ class LogCopy:
         del self.entries[count:], self.positions[count:]
         self.configurations = [row for row in self.configurations if row[0] <= position]
         self.suspensions = [row for row in self.suspensions if row[0] <= position]
+        self.clocks = [row for row in self.clocks if row[0] <= position]
 
     def note_end(self, position: int) -> None:
         """The log ends here now: where it has become shorter, what comes next is new, also behind part of a message."""
@@ -131,7 +134,7 @@ class LogCopy:
             self.entries.append(Entry(position, leadership_term_id, chain))
             self.positions.append(position)
             if schema_id == ordo_codecs.SCHEMA_ID:
-                self._look_for_configuration(position, payload)
+                self._look_at_own(position, payload)
             elif template_id == _ACTION_TEMPLATE_ID:
                 self._look_for_suspension(position, payload)
             elif template_id in _SEQUENCED_TEMPLATE_IDS and self.is_suspended_at(position):
@@ -146,7 +149,9 @@ class LogCopy:
         if action in (codecs.ClusterAction.SUSPEND, codecs.ClusterAction.RESUME):
             self.suspensions.append((position, action == codecs.ClusterAction.SUSPEND))
 
-    def _look_for_configuration(self, position: int, record: bytes) -> None:
+    def _look_at_own(self, position: int, record: bytes) -> None:
         found = ordo_codecs.decode(record)
         if found is not None and found[0] is ordo_codecs.CONFIGURATION_EVENT:
             self.configurations.append((position, decode_configuration(found[1]).ids()))
+        elif found is not None and found[0] is ordo_codecs.CLOCK_EVENT:
+            self.clocks.append((position, found[1]))
