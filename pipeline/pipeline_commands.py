@@ -76,6 +76,7 @@ def audit(
 ) -> None:  # fmt: skip
     """Check every byte, and that all nodes' logs agree."""
     from ordo.pipeline.jobs import audit_report
+    from ordo.pipeline.jobs.clock_stretches import describe_clocks, find_clocks
 
     on_spark = master is not None or cores is not None
     with needing("local"):
@@ -94,6 +95,8 @@ def audit(
         typer.echo(audit_report.describe_shorter(member))
     for sentence in facts["not_proven"]:
         typer.echo(f"not proven: {sentence}")
+    for line in describe_clocks(find_clocks(facts["nodes"])):
+        typer.echo(line)
     if problem is not None:
         typer.echo(f"first problem at position {problem['position']}: {audit_report.describe(problem)}")
     for row in violations[:10]:

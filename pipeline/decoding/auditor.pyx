@@ -4,7 +4,7 @@ A reader stops at the first damaged frame; the audit goes on behind it: at the n
 still leads to one, otherwise at the next 32-byte step that holds a whole, correct frame.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memset
 
 from ordo.archive.segments.frames cimport (
@@ -23,11 +23,14 @@ from ordo.archive.segments.frames cimport (
     check_header,
 )
 from ordo.cluster.wire.commit_hint cimport hinted_commit
-from ordo.cluster.wire.layout cimport (NEW_LEADERSHIP_TERM_EVENT_BASE_POSITION, NEW_LEADERSHIP_TERM_EVENT_LEADER_ID,
-                              NEW_LEADERSHIP_TERM_EVENT_LOG_POSITION)
+from ordo.cluster.wire.layout cimport (CLOCK_EVENT_ERROR_BOUND, CLOCK_EVENT_ERROR_ESTIMATE, CLOCK_EVENT_INTERVAL,
+                              CLOCK_EVENT_IS_SYNCHRONIZED, CLOCK_EVENT_LENGTH, CLOCK_EVENT_MEMBER_ID, CLOCK_EVENT_OFFSET,
+                              CLOCK_EVENT_SOURCE, CLOCK_EVENT_WALL_CLOCK_AHEAD, NEW_LEADERSHIP_TERM_EVENT_BASE_POSITION,
+                              NEW_LEADERSHIP_TERM_EVENT_LEADER_ID, NEW_LEADERSHIP_TERM_EVENT_LOG_POSITION)
 from ordo.pipeline.decoding.cursor cimport MessageCursor
-from ordo.pipeline.decoding.records cimport KIND_CLUSTER_ACTION, KIND_COUNT, KIND_NEW_TERM, Record, classify
+from ordo.pipeline.decoding.records cimport KIND_CLOCK, KIND_CLUSTER_ACTION, KIND_COUNT, KIND_NEW_TERM, Record, classify
 from ordo.runtime.native.atomics cimport ordo_get_i32, ordo_get_i64, ordo_get_u16
+from ordo.runtime.native.time_units cimport MILLISECOND_NS, cluster_time_ms
 from ordo.transport.streams.logbuffer cimport (
     FLAG_BEGIN,
     FLAG_END,
@@ -45,6 +48,8 @@ from ordo.pipeline.decoding.cursor import FAULT_NAMES
 cdef enum:
     FINDINGS_MAX = 256
     TERM_RUNS_MAX = 1024
+    CLOCK_RUNS_MAX = 1024
+    REPORT_INTERVALS = 2                # this many of its intervals a report of the clock holds, before and after it
     COMPARE_LENGTH = 65536
     # beside the faults of archive/segments/frames.pxd
     FINDING_RESERVED = 100
@@ -82,6 +87,25 @@ cdef struct TermRun:
     int64_t cluster_time
     int64_t leader
 
+cdef struct ClockRun:
+    # Reports of one leader, one after the other, that say the same of its clock; or records that none of them is near.
+    int64_t reports                     # 0: the records have none near; then only the next four are set. -1: too many
+                                        # runs in the segment, this one stands for all that follows
+    int64_t leadership_term
+    int64_t position                    # of the first
+    int64_t time_first
+    int64_t time_last
+    int64_t member
+    int64_t source
+    int64_t is_synchronized
+    int64_t reach                       # of the last report, in units of cluster time
+    int64_t reach_first                 # of the first
+    int64_t offset                      # the worst of each, without its sign
+    int64_t error_estimate
+    int64_t error_bound
+    int64_t wall_clock_ahead
+    int64_t error                       # the worst sum of the last two
+
 cdef struct Tally:
     int64_t frames
     int64_t messages
@@ -96,7 +120,23 @@ cdef struct Tally:
     int64_t time_last_position
     int64_t finding_count
     int64_t term_run_count
+    int64_t clock_run_count
     int64_t fragment_position           # where the message in progress began, or -1
+
+
+cdef int64_t time_after(int64_t time, int64_t reach) noexcept nogil:
+    """The end of what is that near, for any bytes that a log may have."""
+    return INT64_MAX if time > INT64_MAX - reach else time + reach
+
+
+cdef int64_t unit_ns(int64_t time) noexcept nogil:
+    """The unit of a time of a log, which its size tells."""
+    cdef int64_t whole_ms = cluster_time_ms(time)
+    return MILLISECOND_NS if time == whole_ms else MILLISECOND_NS // (time // whole_ms)
+
+
+cdef int64_t without_sign(int64_t value) noexcept nogil:
+    return INT64_MAX if value == INT64_MIN else value if value >= 0 else -value
 
 
 cdef class SegmentAudit:
@@ -106,6 +146,7 @@ cdef class SegmentAudit:
     cdef Tally tally
     cdef Finding findings[FINDINGS_MAX]
     cdef TermRun term_runs[TERM_RUNS_MAX]
+    cdef ClockRun clock_runs[CLOCK_RUNS_MAX]
     cdef bint is_log
 
     def __cinit__(self, MessageCursor cursor, bint is_log):
@@ -129,6 +170,7 @@ cdef class SegmentAudit:
             "kinds": {name: tally.kinds[index] for index, name in enumerate(KIND_NAMES) if tally.kinds[index]},
             "times": self._times() if tally.timed_records else None,
             "term_runs": [dict(self.term_runs[index]) for index in range(min(tally.term_run_count, TERM_RUNS_MAX))],
+            "clock_runs": [dict(self.clock_runs[index]) for index in range(tally.clock_run_count)],
             "finding_count": tally.finding_count,
             "findings": [
                 self._described(&self.findings[index]) for index in range(min(tally.finding_count, FINDINGS_MAX))
@@ -255,6 +297,12 @@ cdef class SegmentAudit:
             self.tally.messages += 1
             classify(frame + HEADER_LENGTH, length, self.is_log, &record)
             self._record(&record, frame + HEADER_LENGTH, position, aligned)
+            if self.tally.clock_run_count == CLOCK_RUNS_MAX and self.clock_runs[CLOCK_RUNS_MAX - 1].reports < 0:
+                pass
+            elif record.kind == KIND_CLOCK and length >= CLOCK_EVENT_LENGTH:
+                self._report(&record, frame + HEADER_LENGTH, position)
+            elif record.has_term:
+                self._cover(&record, position)
         self.tally.fragment_position = -1 if frame[FRAME_FLAGS_OFFSET] & FLAG_END else (position if begins else
                                                                         self.tally.fragment_position)
 
@@ -312,6 +360,75 @@ cdef class SegmentAudit:
         run.begins = begins
         run.cluster_time = record.cluster_time
         run.leader = ordo_get_i32(message + NEW_LEADERSHIP_TERM_EVENT_LEADER_ID) if begins else -1
+
+    cdef void _cover(self, const Record* record, int64_t position) noexcept nogil:
+        """Note a record that is not near the report before it; the next report may be near, which `_report` sees to."""
+        cdef int64_t count = self.tally.clock_run_count
+        cdef ClockRun* last = &self.clock_runs[count - 1] if count else NULL
+        if last != NULL and last.leadership_term == record.leadership_term:
+            if not last.reports:
+                last.time_last = record.cluster_time
+                return
+            if record.cluster_time <= time_after(last.time_last, last.reach):
+                return
+        self._add_run(record, position)
+
+    cdef ClockRun* _add_run(self, const Record* record, int64_t position) noexcept nogil:
+        """Begin a run without reports; NULL where there are too many."""
+        cdef int64_t count = self.tally.clock_run_count
+        cdef ClockRun* run = &self.clock_runs[min(count, CLOCK_RUNS_MAX - 1)]
+        if count == CLOCK_RUNS_MAX:
+            run.reports = -1
+            return NULL
+        memset(run, 0, sizeof(ClockRun))
+        run.leadership_term = record.leadership_term
+        run.position = position
+        run.time_first = run.time_last = record.cluster_time
+        self.tally.clock_run_count += 1
+        return run
+
+    cdef void _report(self, const Record* record, const uint8_t* message, int64_t position) noexcept nogil:
+        cdef int64_t count = self.tally.clock_run_count
+        cdef int64_t interval = ordo_get_i64(message + CLOCK_EVENT_INTERVAL)
+        cdef int64_t reach = max(0, min(interval, INT64_MAX // 4)) * REPORT_INTERVALS // unit_ns(record.cluster_time)
+        cdef ClockRun* last = &self.clock_runs[count - 1] if count else NULL
+        cdef ClockRun* run
+        if count > 1 and not last.reports and last.leadership_term == record.leadership_term:
+            if time_after(last.time_first, reach) >= record.cluster_time and self._says_same(last - 1, record, message):
+                self.tally.clock_run_count -= 1
+                last -= 1
+        if last != NULL and self._says_same(last, record, message):
+            run = last
+        else:
+            run = self._add_run(record, position)
+            if run == NULL:
+                return
+            run.member = ordo_get_i32(message + CLOCK_EVENT_MEMBER_ID)
+            run.source = ordo_get_i32(message + CLOCK_EVENT_SOURCE)
+            run.is_synchronized = ordo_get_i32(message + CLOCK_EVENT_IS_SYNCHRONIZED)
+            run.reach_first = reach
+        run.reports += 1
+        run.time_last = record.cluster_time
+        run.reach = reach
+        self._take_figures(run, message)
+
+    cdef bint _says_same(self, const ClockRun* run, const Record* record, const uint8_t* message) noexcept nogil:
+        return (
+            run.reports > 0
+            and run.leadership_term == record.leadership_term
+            and run.member == ordo_get_i32(message + CLOCK_EVENT_MEMBER_ID)
+            and run.source == ordo_get_i32(message + CLOCK_EVENT_SOURCE)
+            and run.is_synchronized == ordo_get_i32(message + CLOCK_EVENT_IS_SYNCHRONIZED)
+        )
+
+    cdef void _take_figures(self, ClockRun* run, const uint8_t* message) noexcept nogil:
+        cdef int64_t bound = without_sign(ordo_get_i64(message + CLOCK_EVENT_ERROR_BOUND))
+        cdef int64_t ahead = without_sign(ordo_get_i64(message + CLOCK_EVENT_WALL_CLOCK_AHEAD))
+        run.offset = max(run.offset, without_sign(ordo_get_i64(message + CLOCK_EVENT_OFFSET)))
+        run.error_estimate = max(run.error_estimate, without_sign(ordo_get_i64(message + CLOCK_EVENT_ERROR_ESTIMATE)))
+        run.error_bound = max(run.error_bound, bound)
+        run.wall_clock_ahead = max(run.wall_clock_ahead, ahead)
+        run.error = max(run.error, time_after(bound, ahead))
 
 
 cdef struct Difference:

@@ -17,6 +17,7 @@ from ordo.archive.segments.segments import segment_name
 from ordo.pipeline.decoding.auditor import SegmentAudit
 from ordo.pipeline.jobs import agreement
 from ordo.pipeline.jobs.agreement import AuditedLog
+from ordo.pipeline.jobs.clock_stretches import find_stretches
 from ordo.pipeline.jobs.order import check_holes, check_terms, check_times
 from ordo.pipeline.nodes.node_archives import is_network
 from ordo.pipeline.recordings.recordings import Recording, Segment, check_one_cluster, open_cursor, open_recordings
@@ -52,8 +53,9 @@ def audit(
 
     Findings and differences are in order of position and name node, segment file and position. `uncommitted` has the
     ends of logs that differ from the others' without being damage (`pipeline/jobs/agreement.py`), `shorter` the members
-    whose log ends before the longest, and `not_proven` what these folders cannot show. `storage` has the options of the
-    file system of copies in object storage; a task fetches the segment that it checks. Of addresses (`ordo://...`)
+    whose log ends before the longest, and `not_proven` what these folders cannot show. `clock` of a node says for each
+    stretch of its log how well the time was known (`pipeline/jobs/clock_stretches.py`). `storage` has the options of
+    the file system of copies in object storage; a task fetches the segment that it checks. Of addresses (`ordo://...`)
     each node's own log is checked.
 
     Raises OtherClusterError for folders of members of two clusters, as their stores say; logs that begin differently
@@ -151,4 +153,5 @@ def _node_facts(recording: Recording, results: list[dict[str, Any]]) -> dict[str
         "kinds": kinds,
         "terms": order.terms,
         "term_last": order.term_last,
+        "clock": find_stretches(results),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ordo.pipeline.jobs.clock_stretches import FIGURES, Stretch, describe_clocks, find_clocks, milliseconds
 from ordo.pipeline.jobs.report import GREEN, GREY, RED, Report, new_figure, position_axis
 from ordo.pipeline.recordings.time_unit import moment
 
@@ -47,7 +48,32 @@ def write_report(facts: dict[str, Any], folder: str) -> str:
         ("term", "position", "begun", "leader"),
         [(term["leadership_term"], term["position"], moment(term["cluster_time"]), term["leader"]) for term in terms],
     )
+    _list_clocks(report, find_clocks(facts["nodes"]))
     return str(report.write(folder, "audit"))
+
+
+def _list_clocks(report: Report, stretches: list[Stretch]) -> None:
+    if not stretches:
+        return
+    report.heading("Clocks")
+    for line in describe_clocks(stretches):
+        report.line(line)
+    names = ("position", "term", "begun", "member", "clock", "reports", *FIGURES)
+    report.table(
+        [name.removesuffix("_ns") for name in names],
+        [
+            [
+                one["position"],
+                one["leadership_term"],
+                moment(one["cluster_time"]),
+                "" if one["member"] is None else one["member"],
+                one["clock"],
+                one["reports"],
+                *("" if (found := one[name]) is None else milliseconds(found) for name in FIGURES),
+            ]
+            for one in stretches
+        ],
+    )
 
 
 def _list_problems(report: Report, facts: dict[str, Any]) -> None:

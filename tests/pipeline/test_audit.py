@@ -23,6 +23,7 @@ from ordo.pipeline.jobs.audit import audit
 from ordo.pipeline.jobs.audit_report import describe, write_report
 from ordo.pipeline.jobs.session_order import find_violations, session_violations
 from ordo.pipeline.sql.local import read
+from tests.pipeline.test_clock_stretches import Log
 
 pytestmark = pytest.mark.spark
 SHAPE = LogShape(messages=6_000, sessions=4, terms=3, term_length=1 << 17, segment_length=1 << 18)
@@ -185,6 +186,19 @@ def test_time_and_term_never_go_back(spark: SparkSession, tmp_path: Path) -> Non
         ("time goes back", place),
         ("leadership term goes back", later),
     ]
+
+
+def test_both_engines_say_the_same_of_clocks(spark: SparkSession, tmp_path: Path) -> None:
+    log = Log(tmp_path, tiny=True)
+    log.term(0, 0, 0)
+    for index in range(40):
+        log.report(10 * index, is_synchronized=int(index < 20))
+        log.message(10 * index + 1, bytes(8_000))
+    log.message(1000)
+    stretches = log.stretches()
+    assert [one["clock"] for one in stretches] == ["synchronized", "not synchronized", "no report"]
+    assert audit(spark, [log.folder]) == audit(None, [log.folder])
+    assert audit(spark, [log.folder])["nodes"][0]["clock"] == stretches
 
 
 def test_sessions_send_only_while_they_are_open(spark: SparkSession, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def folder_of(cluster: LocalCluster, member: int) -> str:
     return str(cluster.data_dir(member) / "archive")
 
 
-FACTS = ("start", "limit", "frames", "messages", "payload_bytes", "kinds", "terms", "finding_count")
+FACTS = ("start", "limit", "frames", "messages", "payload_bytes", "kinds", "terms", "clock", "finding_count")
 
 
 @pytest.mark.slow
