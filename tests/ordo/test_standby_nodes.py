@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.backup.folder import CLUSTER, write_json
 from ordo.cluster.admin.member_store import open_stopped, open_stored
+from ordo.cluster.module.members.cluster_identity import ClusterIdentity
 from ordo.cluster.settings.config import NodeSettings, load_config
 from ordo.cluster.wire import ordo_codecs
-from ordo.cluster.wire.log_identity import Origin
+from ordo.cluster.wire.log_identity import Log, Origin
 from ordo.runtime.native.time_units import SECOND_NS
 from ordo.salvage.holdings import Recordings, examine
 from ordo.standby.feed import Primary
@@ -145,6 +148,19 @@ def test_a_node_that_comes_back_as_a_standby_has_founded_nothing(first: NodeSett
     with open_stopped(first) as store:
         store.become_standby(done.position)
         assert store.folder.founded.position == 0 and store.folder.is_standby
+
+
+def test_a_member_of_another_promotion_is_foreign_wherever_its_log_ends(first: NodeSettings) -> None:
+    """It may have a later term, and lead members that then refuse to give up what they have committed."""
+    done = promote(first)
+    with open_stopped(first) as store:
+        own = ClusterIdentity(mock.Mock(), mock.Mock(), store.folder, Random(1), 9)
+        former = store.folder.founded.former_position
+        assert own.origin is not None and 0 <= former < own.origin.position == done.position + 32
+        for position, is_foreign in ((former, False), (former + 1, True), (own.origin.position + 640, True)):
+            assert own.is_of_another_promotion(Log(b"z" * 16, position, position)) is is_foreign
+        assert not own.is_of_another_promotion(Log(own.origin.identity, own.origin.position, 0))
+        assert not own.is_of_another_promotion(Log(b"", 0, 0)), "a new member has not come to any identity"
 
 
 # -- which of the others is followed -----------------------------------------------------------------------------------
