@@ -165,8 +165,8 @@ def describe_clocks(stretches: list[Stretch]) -> list[str]:
         worst = max(known, key=lambda one: one["error_ns"] or 0)
         members = ", ".join(sorted({str(one["member"]) for one in known}))
         lines.append(
-            f"time: off by at most {milliseconds(worst['error_ns'] or 0)} where the clock was synchronized, stamped by "
-            f"member {members}; worst from position {worst['position']:,} on"
+            f"time: reported to be off by at most {milliseconds(worst['error_ns'] or 0)} where the clock was "
+            f"synchronized, stamped by member {members}; worst from position {worst['position']:,} on"
         )
     for clock, text in (
         (UNSYNCHRONIZED, "the clock was not synchronized"),

@@ -111,7 +111,7 @@ def test_clocks_that_are_not_synchronized_or_not_told_are_stretches_of_their_own
     ]  # fmt: skip
     assert found[2]["error_ns"] is None and found[1]["error_bound_ns"] == 300
     assert [line.split(",")[0] for line in describe_clocks(found)] == [
-        "time: off by at most 0.004 ms where the clock was synchronized",
+        "time: reported to be off by at most 0.004 ms where the clock was synchronized",
         "time: the clock was not synchronized in 1 of 4 stretches",
         "time: the leader's system did not tell how well the clock was known in 1 of 4 stretches",
     ]

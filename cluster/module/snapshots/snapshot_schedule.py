@@ -85,15 +85,21 @@ class SnapshotOrders:
         self._clock = clock
 
     def work(self, now_ns: int) -> None:
-        """Order a snapshot when one is due; the report of the clock behind the last order calls for no other."""
-        commit_position = self._sequencer.commit_position
-        if self._host.is_leader and not self._clock.is_all_between(self._schedule.last_position, commit_position):
-            self._schedule.work(commit_position, time_ms(self._host.cluster_time))
+        """Order a snapshot when one is due."""
+        if self._host.is_leader and self._has_grown():
+            self._schedule.work(self._sequencer.commit_position, time_ms(self._host.cluster_time))
 
     def order_early(self, room_bytes: int) -> None:
         """Order a snapshot, as a leader short of room, so that retention can delete log."""
-        if self._retention.frees(room_bytes):
+        if self._has_grown() and self._retention.frees(room_bytes):
             self._schedule.ask_early(self._sequencer.commit_position)
+
+    def _has_grown(self) -> bool:
+        """Return whether there is more behind the last order than the report of the clock that followed it.
+
+        Such a report calls for no snapshot: the next would be followed by another report, and so on for ever.
+        """
+        return not self._clock.is_all_between(self._schedule.last_position, self._sequencer.commit_position)
 
     def note(self, log_position: int, cluster_time_ms: int) -> None:
         """Note that an order to take a snapshot was executed, or that the member started from a snapshot."""

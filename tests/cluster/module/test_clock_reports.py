@@ -125,13 +125,16 @@ def test_a_report_behind_a_snapshot_calls_for_no_other_snapshot() -> None:
         return True
 
     schedule = SnapshotSchedule(0, S, ask)
-    orders = SnapshotOrders(leader, cast(Any, leader), schedule, cast(Any, None), leader.reports)
+    retention = cast(Any, SimpleNamespace(frees=lambda _: True))
+    orders = SnapshotOrders(leader, cast(Any, leader), schedule, retention, leader.reports)
     orders.note(leader.log_end_position, EPOCH_MS)
     leader.reports.work(0)
     leader.commit_position, leader.cluster_time = leader.log_end_position, EPOCH_MS + 2000
     orders.work(0)
+    orders.order_early(1 << 30)  # as a leader short of room does
     assert len(leader.appended) == 1 and asked == []
     leader.grow()
     leader.commit_position = leader.log_end_position
     orders.work(0)
-    assert asked == [leader.log_end_position]
+    orders.order_early(1 << 30)
+    assert asked == [leader.log_end_position] * 2
