@@ -6,6 +6,7 @@ A record's value is what the client sent, as it is; headers say what the entry w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final, Literal
 
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
@@ -20,7 +21,7 @@ from ordo.runtime.native.cluster_time import TimeUnit, time_ns
 from ordo.transport.client.client import TransportClient
 
 LOG_TOPIC = "ordo.log"
-OLDEST = AtTime(0)
+OLDEST: Final = "oldest"
 """Where the log, or the oldest snapshot, can be read from and numbered."""
 _NUMBERED = (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT)
 
@@ -36,11 +37,12 @@ class LogTopicFollower:
         self,
         client: TransportClient,
         nodes: Sequence[ArchiveClientSettings],
-        begin: AtSequence | AtTime | None,
+        begin: AtSequence | AtTime | Literal["oldest"] | None,
         silence_s: float,
     ) -> None:
-        """Begin with a number, or a time; None: with what comes from now on."""
-        self._follower = NumberedFollower(client, nodes, begin, silence_s, goes_live=True)
+        """Begin with a number, a time, or OLDEST; None: with what comes from now on."""
+        place = AtTime(0) if begin == OLDEST else begin
+        self._follower = NumberedFollower(client, nodes, place, silence_s, goes_live=True)
         self._begin = begin
         self._next = 0
         self._may_jump = False
@@ -90,7 +92,7 @@ class LogTopicFollower:
         self._next, self._may_jump = number + 1, False
         if isinstance(begin, AtSequence):
             return number >= begin.sequence
-        return begin is None or time_ns(entry.timestamp) >= time_ns(begin.timestamp)
+        return not isinstance(begin, AtTime) or time_ns(entry.timestamp) >= time_ns(begin.timestamp)
 
     def close(self) -> None:
         """Give up all sources. Idempotent."""

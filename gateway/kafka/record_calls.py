@@ -36,6 +36,8 @@ ACKS = (-1, 0, 1)
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 OUTCOME_PAUSE_S = 0.05
 """A fetch that cannot be answered waits so long, so that a client that asks again at once is held up."""
+END_WAIT_S = 0.5
+"""So long a fetch that has no records of the log takes at most to learn where the log ends."""
 
 
 class RecordCalls:
@@ -131,7 +133,8 @@ class RecordCalls:
                 await self._await_some(tasks, now_s + wait_s)
             else:
                 await asyncio.sleep(wait_s)
-            found = self._gather(tasks, wanted, bytes_max)
+            log = await self._await_end(caller, tasks, wanted)
+            found = self._gather(caller, tasks, wanted, bytes_max, log)
         finally:
             for one in tasks:
                 one.cancel()
@@ -146,13 +149,43 @@ class RecordCalls:
             if not done or any(one.result()["records"] or one.result()["error_code"] for one in done):
                 return
 
+    async def _await_end(
+        self, caller: Caller, tasks: Sequence[asyncio.Future[Values]], wanted: Sequence[tuple[str, Any]]
+    ) -> Values:
+        """Return what is told of the log if it has no records: its end as of now, or an error.
+
+        A client may take the end that it is told for that of the log, so there is no other answer where it is unknown.
+        """
+        of_log = (task for task, (topic, _) in zip(tasks, wanted, strict=True) if topic == LOG_TOPIC)
+        if not any(_is_empty(one) for one in of_log):
+            return {}
+        end, error = 0, int(KafkaError.NOT_LEADER_OR_FOLLOWER)
+        try:
+            async with asyncio.timeout(END_WAIT_S):
+                end = await self._end_of_log(caller, is_near=True)
+        except TimeoutError:
+            pass
+        except OrdoError as trouble:
+            error = error_of(trouble)
+        return _partition(PARTITION, end=end) if end else _partition(PARTITION, error)
+
     def _gather(
-        self, tasks: Sequence[asyncio.Future[Values]], wanted: Sequence[tuple[str, Any]], bytes_max: int
+        self,
+        caller: Caller,
+        tasks: Sequence[asyncio.Future[Values]],
+        wanted: Sequence[tuple[str, Any]],
+        bytes_max: int,
+        log: Values,
     ) -> list[Values]:
+        """Return what there is by now; `log`: what is told of the log if it has no records."""
         topics: dict[str, list[Values]] = {}
         left = bytes_max
         for task, (topic, one) in zip(tasks, wanted, strict=True):
-            values = dict(task.result() if task.done() else self._partition(topic, one.partition))
+            if topic == LOG_TOPIC and _is_empty(task):
+                values = {**log, "partition_index": one.partition}
+            else:
+                known = self._end_of(caller, topic)
+                values = dict(task.result() if task.done() else _partition(one.partition, end=known))
             records = values["records"]
             length = len(records) if isinstance(records, bytes) else 0
             if length > left and left < bytes_max:
@@ -161,57 +194,46 @@ class RecordCalls:
             topics.setdefault(topic, []).append(values)
         return [{"topic": topic, "partitions": partitions} for topic, partitions in topics.items()]
 
-    def _partition(self, topic: str, index: int, error: int = KafkaError.NONE, records: bytes = b"") -> Values:
-        end = max(self._topics.end_of(topic), self._readers.end_of(topic)) if not error else -1
-        return {
-            "partition_index": index,
-            "error_code": error,
-            "high_watermark": end,
-            "last_stable_offset": end,
-            "log_start_offset": -1,
-            "aborted_transactions": None,
-            "records": records,
-        }
+    def _end_of(self, caller: Caller, topic: str) -> int:
+        return max(self._topics.end_of(topic), self._readers.end_of(caller.session.credentials, topic))
 
     async def _read(self, caller: Caller, topic: str, partition: Any, bytes_max: int, deadline_s: float) -> Values:
         index, number = partition.partition, partition.fetch_offset
         try:
             if index != PARTITION or not await self._topics.has(caller.session, topic):
-                return await self._refuse(topic, index, KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+                return await _refuse(index, KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+            length = max(min(partition.partition_max_bytes, bytes_max), 1)
             if topic == LOG_TOPIC:
-                length = max(min(partition.partition_max_bytes, bytes_max), 1)
                 return await self._read_log(caller, number, length, deadline_s)
             if number > self._topics.end_of(topic):
                 await self._topics.refresh(caller.session)
-            if not 1 <= number <= max(self._topics.end_of(topic), self._readers.end_of(topic)):
-                return await self._refuse(topic, index, KafkaError.OFFSET_OUT_OF_RANGE)
-            length = max(min(partition.partition_max_bytes, bytes_max), 1)
+            if not 1 <= number <= self._end_of(caller, topic):
+                return await _refuse(index, KafkaError.OFFSET_OUT_OF_RANGE)
             messages = await self._readers.read(caller.session.credentials, topic, number, length, deadline_s)
             if not messages:  # a client may take the end that it is told for the end of the topic
                 await self._topics.refresh(caller.session)
         except OrdoError as error:
-            return await self._refuse(topic, index, error_of(error))
-        if not messages:
-            return self._partition(topic, index)
-        self._topics.note_end(topic, messages[-1].number + 1)
-        return self._partition(topic, index, records=encode_batch(messages))
+            return await _refuse(index, error_of(error))
+        if messages:
+            self._topics.note_end(topic, messages[-1].number + 1)
+        records = encode_batch(messages) if messages else b""
+        return _partition(index, end=self._end_of(caller, topic), records=records)
 
     async def _read_log(self, caller: Caller, number: int, length: int, deadline_s: float) -> Values:
-        """Return records of the log. Raises OrdoError."""
+        """Return records of the log, or none; see `_await_end`. Raises OrdoError."""
         credentials = caller.session.credentials
         if number < 1:
-            return await self._refuse(LOG_TOPIC, PARTITION, KafkaError.OFFSET_OUT_OF_RANGE)
+            return await _refuse(PARTITION, KafkaError.OFFSET_OUT_OF_RANGE)
         if not self._readers.covers(credentials, LOG_TOPIC, number):
             end = await self._end_of_log(caller)
             if not end:
-                return await self._refuse(LOG_TOPIC, PARTITION, KafkaError.NOT_LEADER_OR_FOLLOWER)
+                return await _refuse(PARTITION, KafkaError.NOT_LEADER_OR_FOLLOWER)
             if number > end:
-                return await self._refuse(LOG_TOPIC, PARTITION, KafkaError.OFFSET_OUT_OF_RANGE)
+                return await _refuse(PARTITION, KafkaError.OFFSET_OUT_OF_RANGE)
         self._readers.keep_end(credentials, number)
         messages = await self._readers.read(credentials, LOG_TOPIC, number, length, deadline_s)
-        if not messages:  # a client may take the end that it is told for the end of the log
-            await self._end_of_log(caller, is_near=True)
-        return self._partition(LOG_TOPIC, PARTITION, records=encode_batch(messages) if messages else b"")
+        records = encode_batch(messages) if messages else b""
+        return _partition(PARTITION, end=self._end_of(caller, LOG_TOPIC), records=records)
 
     async def _end_of_log(self, caller: Caller, is_near: bool = False) -> int:
         """Return the number after the last message of the log as of now; 0 if it is not known in time.
@@ -219,12 +241,8 @@ class RecordCalls:
         Raises OrdoError.
         """
         position = await caller.session.log_position()
-        deadline_s = self._loop.time() + (OUTCOME_PAUSE_S if is_near else self._settings.timeout_s)
+        deadline_s = self._loop.time() + self._settings.timeout_s
         return await self._readers.log_end(caller.session.credentials, position, deadline_s, is_near)
-
-    async def _refuse(self, topic: str, index: int, error: int) -> Values:
-        await asyncio.sleep(OUTCOME_PAUSE_S)
-        return self._partition(topic, index, error)
 
     # ListOffsets
 
@@ -289,6 +307,28 @@ class RecordCalls:
         if found is None:
             return KafkaError.REQUEST_TIMED_OUT, -1, -1
         return KafkaError.NONE, found.number, found.timestamp
+
+
+def _partition(index: int, error: int = KafkaError.NONE, end: int = -1, records: bytes = b"") -> Values:
+    return {
+        "partition_index": index,
+        "error_code": error,
+        "high_watermark": end,
+        "last_stable_offset": end,
+        "log_start_offset": -1,
+        "aborted_transactions": None,
+        "records": records,
+    }
+
+
+async def _refuse(index: int, error: int) -> Values:
+    await asyncio.sleep(OUTCOME_PAUSE_S)
+    return _partition(index, error)
+
+
+def _is_empty(task: asyncio.Future[Values]) -> bool:
+    """Return whether there is neither a record nor an error by now."""
+    return not task.done() or not (task.result()["records"] or task.result()["error_code"])
 
 
 async def _orders_of(topic: str, data: bytes) -> list[bytes] | KafkaError:

@@ -85,34 +85,37 @@ class TopicReaders:
 
         cursor = self._open(credentials, topic, follow)
         try:
-            while not cursor.next_number and cursor.error is None:
+            while not (found := cursor.read(cursor.first_number, 1)):
+                if cursor.error is not None:
+                    raise cursor.error
                 if not await self._wait(cursor, deadline_s):
                     return None
-            if cursor.error is not None:
-                raise cursor.error
-            return cursor.read(cursor.first_number, 1)[0]
+            return found[0]
         finally:
             self._drop((credentials, topic), cursor)
 
     async def log_end(self, credentials: bytes, position: int, deadline_s: float, is_near: bool = False) -> int:
         """Return the number after the last message of the log up to a position; 0 if it is not known in time.
 
-        `is_near`: what reads the log already is expected to get there. Raises OrdoError.
+        `is_near`: what reads the log already is expected to get there. Raises OrdoError, for what is true of the log
+        wherever it is read: a place that was deleted is none of the caller's.
         """
         key = credentials, LOG_TOPIC
         while True:
             found = [one for one in self._cursors.get(key, ()) if isinstance(one, LogCursor)]
             if end := max((one.end_at(position) for one in found), default=0):
                 return end
-            near: Cursor | None = next((one for one in found if isinstance(one, EndCursor) or is_near), None)
-            cursor = near or self._open(credentials, LOG_TOPIC, self._end_cursor)
+            usable = (one for one in found if isinstance(one, EndCursor) or (is_near and one.error is None))
+            cursor = next(usable, None) or self._open(credentials, LOG_TOPIC, self._end_cursor)
             if cursor.error is not None:
                 self._drop(key, cursor)
+                if error_of(cursor.error) == KafkaError.OFFSET_OUT_OF_RANGE:
+                    return 0
                 raise cursor.error
             if not await self._wait(cursor, deadline_s):
                 return 0
 
-    def _end_cursor(self, nodes: list[ArchiveClientSettings]) -> Cursor:
+    def _end_cursor(self, nodes: list[ArchiveClientSettings]) -> LogCursor:
         return EndCursor(LogTopicFollower(self._transport.client, nodes, None, SILENCE_S))
 
     def covers(self, credentials: bytes, topic: str, number: int) -> bool:
@@ -138,10 +141,13 @@ class TopicReaders:
             cursor.waiters -= 1
         return True
 
-    def end_of(self, topic: str) -> int:
-        """Return the number after the last message that was read of a topic; 0 if none was."""
-        found = (one for key, cursors in self._cursors.items() if key[1] == topic for one in cursors)
-        return max((one.next_number for one in found), default=0)
+    def end_of(self, credentials: bytes, topic: str) -> int:
+        """Return the number after the last message that was read of a topic; 0 if none was.
+
+        Of the log, what these credentials have read: others may not be allowed to.
+        """
+        keys = [key for key in self._cursors if key[1] == topic and (topic != LOG_TOPIC or key[0] == credentials)]
+        return max((one.next_number for key in keys for one in self._cursors[key]), default=0)
 
     # Cursors
 
@@ -156,8 +162,8 @@ class TopicReaders:
         """Return a cursor at a number, or at the oldest message for 0."""
         client = self._transport.client
         if topic == LOG_TOPIC:
-            begin = AtSequence(number) if number else OLDEST
-            return LogCursor(LogTopicFollower(client, nodes, begin, SILENCE_S), number)
+            begin = AtSequence(number) if number else None
+            return LogCursor(LogTopicFollower(client, nodes, begin or OLDEST, SILENCE_S), number)
         if not number:
             return Cursor(FeedFollower(client, nodes, topic, "oldest", None, SILENCE_S), 0)
         return Cursor(FeedFollower(client, nodes, topic, "live", number, SILENCE_S), number)
@@ -179,7 +185,7 @@ class TopicReaders:
         unused = [(key, one) for key, found in self._cursors.items() for one in found if one.waiters == 0]
         if not unused:
             raise NoReaderError(f"{self._settings.readers_max} places in topics are read, as many as there may be")
-        self._drop(*min(unused, key=lambda found: found[1].used_s))
+        self._drop(*min(unused, key=lambda found: (found[1].error is None, found[1].used_s)))
 
     def _drop(self, key: Key, cursor: Cursor) -> None:
         cursor.close()

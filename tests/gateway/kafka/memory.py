@@ -143,7 +143,7 @@ class MemorySession:
         found = await self.read(b"", topic, max((timestamp + 9) // 10, 1), 1, deadline_s)
         return found[0] if found else None
 
-    def end_of(self, topic: str) -> int:
+    def end_of(self, _: bytes, topic: str) -> int:
         return 0
 
 

@@ -162,6 +162,7 @@ def test_the_ends_and_times_of_the_log(cluster: LocalCluster, address: str) -> N
     first = next(one for one in wanted if one.timestamp >= middle.timestamp)
     found = reader.offsets_for_times({PLACE: middle.timestamp})[PLACE]
     assert (found.offset, found.timestamp) == (first.sequence, first.timestamp)
+    assert reader.offsets_for_times({PLACE: 0})[PLACE].offset == 1
     assert reader.offsets_for_times({PLACE: wanted[-1].timestamp + 1_000_000})[PLACE] is None
     reader.close(autocommit=False)
 
