@@ -26,7 +26,7 @@ Then what was written is exactly the beginnings of this attempt's partitions, an
 loses and doubles nothing, however the earlier attempt was cut. Where it was cut otherwise, some partition is not
 confirmed, and nothing is written. Messages of an earlier attempt that still arrive are not applied.
 
-Partitions from 2**30 on are marks, which have no messages (pipeline/spark/roster.py).
+One partition more, MARK, has no messages and tells that a task is at work (pipeline/spark/pulse.py).
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ STATE_BODY = struct.Struct("<QII")
 HASH = struct.Struct("<Q")
 WRITES_MAX = 4096
 PARTITIONS_MAX = 1 << 16
+"""Partitions of a write that the filter keeps."""
+MARK = 1 << 31
+WRITTEN_MAX = PARTITIONS_MAX - 1
+"""Partitions that a write may have: the mark takes the place of one."""
 _WRITE = struct.Struct("<QII")
 _PARTITION = struct.Struct("<IQQQ")
 

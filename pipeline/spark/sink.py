@@ -22,10 +22,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import BinaryType, StructType
 
 from ordo.cluster.client.settings import OUTSTANDING_REQUESTS_LIMIT, ClientSettings
-from ordo.pipeline.decoding.envelope import PARTITIONS_MAX
+from ordo.pipeline.decoding.envelope import WRITTEN_MAX
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.spark.addresses import address_towards
-from ordo.pipeline.spark.roster import Part
+from ordo.pipeline.spark.pulse import Part
 from ordo.pipeline.spark.writer import Sent, SequencedWriter, WriterSettings, check_partitions
 from ordo.runtime.security.credentials import credentials_from_file
 
@@ -111,9 +111,9 @@ def _partitions(values: Mapping[str, str]) -> int | None:
     text = values.get("partitions")
     if text is None:
         return None
-    if not text.isdecimal() or not 1 <= int(text) <= PARTITIONS_MAX:
+    if not text.isdecimal() or not 1 <= int(text) <= WRITTEN_MAX:
         raise PipelineError(
-            f"option partitions={text!r} of a write must be the number of the frame's partitions, 1 to {PARTITIONS_MAX}"
+            f"option partitions={text!r} of a write must be the number of the frame's partitions, 1 to {WRITTEN_MAX}"
         )
     return int(text)
 
@@ -137,8 +137,7 @@ def write_partition(options: WriteSettings, batches: Iterator[pa.RecordBatch]) -
             f"{options.partitions}; give frame.rdd.getNumPartitions()"
         )
     batch = int((context.getLocalProperty(BATCH_PROPERTY) if context is not None else None) or 0)
-    task_try = context.attemptNumber() if context is not None else 0
-    part = Part(options.writer, options.attempt, partition, batch, task_try)
+    part = Part(options.writer, options.attempt, partition, batch)
     with ClusterClient(options.endpoints, settings=options.client_settings()) as client:
         writer = SequencedWriter(client, part, WriterSettings(options.window, options.timeout_s))
         return Written(writer.write(payloads_of(batches, partition)))

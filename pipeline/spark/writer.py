@@ -18,24 +18,25 @@ from ordo.pipeline.decoding.envelope import (
     CONFIRM,
     DATA,
     HASH,
+    MARK,
     OPEN,
-    PARTITIONS_MAX,
     STATE,
     STATE_BODY,
+    WRITTEN_MAX,
     Envelope,
     parse,
     roll,
     write_id,
 )
 from ordo.pipeline.decoding.errors import PipelineError
-from ordo.pipeline.spark.roster import Channel, Part, Roster
+from ordo.pipeline.spark.pulse import Channel, Part, Pulse
 from ordo.runtime.errors import ClusterTimeoutError, RejectedError
 
 _REMEDY = "Write the same rows in the same partitions again, or give what is another write another name (option writer)"
 ASK_AGAIN_S_MIN, ASK_AGAIN_S_MAX = 0.01, 1.0
 """While a partition waits for the others, it asks after so long, each time after twice as long as before."""
-IDLE_SHARE, LOOKS = 6, 4
-"""A partition waits for this part of the timeout while no task is at work, and looks so often meanwhile."""
+IDLE_SHARE, BEATS = 6, 4
+"""A partition waits for this part of the timeout while no task is at work; one that is says so this often meanwhile."""
 
 
 class WriteRefusedError(PipelineError):
@@ -90,11 +91,19 @@ class SequencedWriter:
         self._write = write_id(part.name)
         self._unanswered: deque[tuple[int, PendingRequest]] = deque()
         self._sent = Sent()
-        self._roster = Roster(channel, self._answer, part, self._settings.window)
+        self._interval_s = self._settings.timeout_s / IDLE_SHARE / BEATS
+        self._pulse = Pulse(lambda mark: self._answer(channel.submit(mark)), part, self._interval_s, now_s)
 
     def write(self, payloads: Iterable[bytes]) -> Sent:
         """Return what was sent now, and not by an earlier attempt. Raises WriteRefusedError, TimeoutError."""
-        rows = iter(payloads)
+        if self._part.partition >= WRITTEN_MAX:
+            raise self._too_many()
+        try:
+            return self._write_all(self._pulse.over(payloads))
+        finally:
+            self._pulse.rest()
+
+    def _write_all(self, rows: Iterator[bytes]) -> Sent:
         count = self._confirm(rows)
         for payload in rows:
             if not self._sent.messages:
@@ -105,14 +114,13 @@ class SequencedWriter:
             self._unanswered.append((count, self._submit(DATA, count, payload)))
         while self._unanswered:
             self._take_answer()
-        self._roster.settle()
         return self._sent
 
     def _confirm(self, rows: Iterator[bytes]) -> int:
         """Pass over the rows that are written, and say so to the service; how many they are."""
         state = self._ask(OPEN)
         if state.waiting:
-            self._roster.start()
+            self._pulse.start()
         count = rolled = 0
         while True:
             while count < state.last:
@@ -126,22 +134,20 @@ class SequencedWriter:
             if state.attempt == self._part.attempt:
                 return count
             if (state.last, state.hash) == (count, rolled):  # so nothing but its place was missing
-                raise PipelineError(
-                    f"write {self._part.name!r}: it has over {PARTITIONS_MAX} partitions; write fewer and larger ones"
-                )
+                raise self._too_many()
 
     def _await_others(self) -> None:
         """Until every partition that has something written is confirmed by this attempt."""
-        idle_s = self._settings.timeout_s / IDLE_SHARE
-        begun_s, pause_s = self._now_s(), ASK_AGAIN_S_MIN
-        busy_s, look_s = begun_s, begun_s + idle_s / LOOKS
-        self._roster.settle()
-        while waiting := self._ask(ASK).waiting:
-            now_s = self._now_s()
-            if now_s >= look_s or now_s - busy_s > idle_s:  # once more before it is refused
-                look_s = now_s + idle_s / LOOKS
-                busy_s = now_s if self._roster.is_anyone_at_work() else busy_s
-            if now_s - busy_s > idle_s or now_s - begun_s > self._settings.timeout_s:
+        self._pulse.rest()
+        begun_s = looked_s = self._now_s()
+        pause_s, idle_s, before = ASK_AGAIN_S_MIN, 0.0, (0, 0)
+        while waiting := (state := self._ask(ASK, partition=MARK)).waiting:
+            now_s, found = self._now_s(), (state.attempt, waiting)
+            # An answer that was long in coming tells of no more idleness than one beat that was left out.
+            idle_s = idle_s + min(now_s - looked_s, self._interval_s) if found == before else 0.0
+            looked_s, before = now_s, found
+            is_idle = state.attempt > 0 and idle_s > BEATS * self._interval_s  # 0: the filter has no room for the mark
+            if is_idle or now_s - begun_s > self._settings.timeout_s:
                 raise self._refusal(
                     f"{waiting} other partitions have messages of an earlier try, and in {now_s - begun_s:.0f} s no "
                     f"task confirmed them; were there other partitions then, or more tasks at a time? With option "
@@ -163,13 +169,13 @@ class SequencedWriter:
         if state is not None and (state.attempt != self._part.attempt or state.last < sequence):
             raise self._refusal("another try of this write has begun meanwhile")
 
-    def _ask(self, kind: int, sequence: int = 0, body: bytes = b"") -> _State:
-        return self._checked(self._submit(kind, sequence, body))
+    def _ask(self, kind: int, sequence: int = 0, body: bytes = b"", partition: int | None = None) -> _State:
+        return self._checked(self._submit(kind, sequence, body, partition), partition)
 
-    def _checked(self, pending: PendingRequest) -> _State:
+    def _checked(self, pending: PendingRequest, partition: int | None = None) -> _State:
         """Return the state that is answered. Raises WriteRefusedError where it ends this attempt."""
         try:
-            state, refusal = self._state(self._answer(pending)), ""
+            state, refusal = self._state(self._answer(pending), partition), ""
         except RejectedError as refused:  # by the service, to which the filter would not have shown it
             state, refusal = None, f" (it refused: {refused})"
         if state is None:
@@ -184,9 +190,10 @@ class SequencedWriter:
             )
         return state
 
-    def _submit(self, kind: int, sequence: int, body: bytes) -> PendingRequest:
+    def _submit(self, kind: int, sequence: int, body: bytes, partition: int | None = None) -> PendingRequest:
         part = self._part
-        message = Envelope(kind, self._write, part.attempt, part.partition, part.batch, sequence, body)
+        place = part.partition if partition is None else partition
+        message = Envelope(kind, self._write, part.attempt, place, part.batch, sequence, body)
         return self._channel.submit(message.encode())
 
     def _answer(self, pending: PendingRequest) -> bytes:
@@ -198,15 +205,21 @@ class SequencedWriter:
                 f"{self._settings.timeout_s:g} s: {error}"
             ) from None
 
-    def _state(self, answer: bytes) -> _State | None:
-        """Return the state of this partition; None: something else was answered."""
+    def _state(self, answer: bytes, partition: int | None = None) -> _State | None:
+        """Return the state of a partition, by default of this one; None: something else was answered."""
         part = self._part
+        place = part.partition if partition is None else partition
         found = parse(answer)
         if found is None or found.kind != STATE or len(found.body) != STATE_BODY.size:
             return None
-        if (found.write, found.partition, found.batch) != (self._write, part.partition, part.batch):
+        if (found.write, found.partition, found.batch) != (self._write, place, part.batch):
             return None
         return _State(found.attempt, found.sequence, *STATE_BODY.unpack(found.body))
+
+    def _too_many(self) -> PipelineError:
+        return PipelineError(
+            f"write {self._part.name!r}: it has over {WRITTEN_MAX} partitions; write fewer and larger ones"
+        )
 
     def _refusal(self, why: str) -> WriteRefusedError:
         part = self._part

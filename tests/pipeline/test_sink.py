@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import struct
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,9 +15,12 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, LongType, StructType
 
+from ordo.cluster.client.requests.request_window import PendingRequest
+from ordo.cluster.client.session import ClusterClient
 from ordo.deploy.launcher import LocalCluster
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.generate import RecordingBuilder, session_message
+from ordo.pipeline.spark.pulse import Part
 from ordo.pipeline.spark.sink import (
     ClusterStreamWriter,
     WriteSettings,
@@ -24,6 +29,7 @@ from ordo.pipeline.spark.sink import (
     tell_refusals,
     write_partition,
 )
+from ordo.pipeline.spark.writer import SequencedWriter, WriterSettings
 from ordo.runtime.security.tokens import new_token
 from tests.attacks.test_authentication import token_table
 from tests.clusters import ready_cluster
@@ -121,6 +127,43 @@ def test_the_service_of_the_page_in_a_cluster_with_keys_and_tokens(
         tell_refusals(options, [*written, None])
     (told,) = (record.getMessage() for record in caplog.records)
     assert told == "write 'w': the service refused 1 of 600 messages; the first: row 8 of partition 0: not this one"
+
+
+class Watched:
+    """A task's client. Sets `is_seen` with the third mark that its other thread sends."""
+
+    def __init__(self, client: ClusterClient, is_seen: threading.Event) -> None:
+        self._client, self._is_seen, self._own, self._others = client, is_seen, threading.get_ident(), 0
+
+    def submit(self, payload: bytes) -> PendingRequest:
+        self._others += threading.get_ident() != self._own
+        if self._others == 3:
+            self._is_seen.set()
+        return self._client.submit(payload)
+
+    def park(self, timeout_s: float) -> None:
+        self._client.park(timeout_s)
+
+
+@pytest.mark.slow
+def test_a_task_beats_through_its_client_while_it_waits_for_a_row(tmp_path: Path) -> None:
+    is_seen = threading.Event()
+
+    def slow_rows() -> Iterator[bytes]:
+        yield b"a"
+        assert is_seen.wait(30), "no mark was sent"
+        yield from (b"b", b"c")
+
+    with ready_cluster(
+        "tests.pipeline.collector:Collector", member_count=1, root=tmp_path / "node", sync="none"
+    ) as cluster:
+        sent = []
+        for attempt, rows in ((1, iter([b"a", b"b"])), (2, slow_rows())):
+            with ClusterClient(cluster.ingress_endpoints, local_egress(cluster.ingress_endpoints)) as client:
+                settings = WriterSettings(timeout_s=6)
+                writer = SequencedWriter(Watched(client, is_seen), Part("w", attempt, 0), settings)
+                sent.append(writer.write(rows).messages)
+        assert (sent, is_seen.is_set()) == ([2, 1], True)
 
 
 @pytest.mark.spark

@@ -16,12 +16,15 @@ from hypothesis import strategies as st
 
 from ordo.cluster.client.requests.request_window import Answer, PendingRequest
 from ordo.pipeline.decoding.envelope import (
+    ASK,
     CONFIRM,
     DATA,
     HASH,
+    MARK,
     OPEN,
     PARTITIONS_MAX,
     STATE,
+    WRITTEN_MAX,
     Envelope,
     SequenceFilter,
     parse,
@@ -29,7 +32,7 @@ from ordo.pipeline.decoding.envelope import (
     write_id,
 )
 from ordo.pipeline.decoding.errors import PipelineError
-from ordo.pipeline.spark.roster import BLOCK, MARKED_MAX, Part, Roster
+from ordo.pipeline.spark.pulse import Part, Pulse
 from ordo.pipeline.spark.writer import Sent, SequencedWriter, WriteRefusedError, WriterSettings, check_partitions
 from ordo.runtime.errors import ClusterTimeoutError, RejectedError
 
@@ -196,51 +199,66 @@ def written_in(partitions: int) -> Service:
     return service
 
 
-def roster_of(service: Service, part: Part) -> Roster:
-    """The marks as another task sets them, which is at work."""
-    return Roster(Task(service), lambda pending: pending.result(1).payload, part)
+def beat(service: Service, now_s: float, every_s: float = 2.5) -> None:
+    """What another task of the try does while it is at work."""
+    if round(now_s * 10) % round(every_s * 10) == 0:
+        value = round(now_s * 10) + 1
+        service.filter.accept(Envelope(CONFIRM, write_id("w"), value, MARK, 0, 0, HASH.pack(0)).encode())
 
 
-@pytest.mark.parametrize("partition", [1, BLOCK + 1, 2 * BLOCK - 1])
-def test_a_task_that_is_at_work_is_waited_for_until_the_timeout(partition: int) -> None:
-    """It began late, and reads rows for so long; all tasks between it and the first have begun and ended."""
+def test_a_task_that_is_at_work_is_waited_for_until_the_timeout() -> None:
     service = written_in(2)
-    others = [roster_of(service, Part("w", 2, number)) for number in range(1, partition + 1)]
+    with pytest.raises(WriteRefusedError, match="in 60 s no task"):
+        Task(service, lambda now_s: beat(service, now_s)).write(numbered(11), Part("w", 2, 0))
+
+
+def test_a_task_that_has_ended_is_waited_for_no_longer() -> None:
+    service = written_in(2)
+    task = Task(service, lambda now_s: None if now_s > 20.0 else beat(service, now_s))
+    with pytest.raises(WriteRefusedError, match="in 28 s no task"):
+        task.write(numbered(11), Part("w", 2, 0))
+
+
+def test_each_partition_that_is_confirmed_is_a_sign_of_work() -> None:
+    """As it is where the tasks that begin one after the other have nothing to read for long."""
+    service = written_in(3)
 
     def befalls(now_s: float) -> None:
-        if round(now_s, 1) == 9.0:
-            for one in others:
-                one.start()
-            for one in others[:-1]:
-                one.settle()
+        if now_s == pytest.approx(9.0):
+            confirm(service, 1)
+        if now_s == pytest.approx(18.0):
+            confirm(service, 2)
 
     task = Task(service, befalls)
-    with pytest.raises(WriteRefusedError, match="in 60 s no task"):
-        task.write(numbered(11), Part("w", 2, 0))
+    assert task.write([*numbered(10), b"new"], Part("w", 2, 0)).messages == 1
+    assert task.now_s == pytest.approx(18.0)
 
 
-def test_a_task_that_has_ended_or_is_of_another_try_is_not_waited_for() -> None:
-    """Another try of the task is: Spark has begun it again."""
+def confirm(service: Service, partition: int) -> None:
+    body = HASH.pack(roll_all(numbered(10, 10 * partition)))
+    service.filter.accept(Envelope(CONFIRM, write_id("w"), 2, partition, 0, 10, body).encode())
+
+
+def test_a_cluster_that_answers_late_tells_nothing_of_the_tasks() -> None:
+    """Nobody could beat meanwhile, either."""
     service = written_in(2)
-    ended, earlier = roster_of(service, Part("w", 2, 1)), roster_of(service, Part("w", 1, 1))
-    for one in (ended, earlier):
-        one.start()
-    ended.start()
-    ended.settle()
-    task = Task(service)
-    with pytest.raises(WriteRefusedError, match=r"in 1[0-3] s no task"):
-        task.write(numbered(11), Part("w", 2, 0))
-    roster_of(service, Part("w", 2, 1, task_try=1)).start()
-    with pytest.raises(WriteRefusedError, match="in 60 s no task"):
-        Task(service).write(numbered(11), Part("w", 2, 0))
+
+    class Slow(Task):
+        def submit(self, payload: bytes) -> PendingRequest:
+            if 5.0 < self.now_s < 30.0:
+                self.now_s += 30.0
+            return super().submit(payload)
+
+    task = Slow(service, lambda now_s: confirm(service, 1) if now_s > 37.0 else None)
+    assert task.write([*numbered(10), b"new"], Part("w", 2, 0)).messages == 1
 
 
 def test_a_task_that_comes_late_lets_the_others_go_on() -> None:
     service = written_in(2)
 
     def befalls(now_s: float) -> None:
-        if round(now_s, 1) == 9.0:
-            roster_of(service, Part("w", 2, 1)).start()
+        if 9.0 < now_s < 30.0:
+            beat(service, now_s)
         if round(now_s, 1) == 30.0:
             service.write(numbered(10, 10), attempt=2, partition=1)
 
@@ -249,17 +267,100 @@ def test_a_task_that_comes_late_lets_the_others_go_on() -> None:
     assert service.applied == [*numbered(20), b"new"]
 
 
-def test_a_first_try_leaves_no_marks_and_a_retry_no_more_than_two_for_a_task() -> None:
+class Counted(Task):
+    """Its clock goes on by as much as it pauses. `looks`: how often it did."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(service)
+        self.service, self.requests, self.looks = service, 0, 0
+
+    def submit(self, payload: bytes) -> PendingRequest:
+        self.requests += 1
+        return super().submit(payload)
+
+    def park(self, timeout_s: float) -> None:
+        self.now_s, self.looks = self.now_s + timeout_s, self.looks + 1
+        beat(self.service, float(self.looks), 1.0)
+
+
+def test_a_task_that_waits_asks_once_a_second_however_many_others_there_are() -> None:
+    """A hundred partitions, of which one is at work until the timeout of the others."""
+    service = written_in(100)
+    for partition in range(99):
+        task = Counted(service)
+        with pytest.raises(WriteRefusedError, match=r"in 6[01] s no task"):
+            task.write(numbered(11, 10 * partition), Part("w", 2, partition))
+        assert 60 <= task.looks <= 70
+        assert task.requests == task.looks + 4, "OPEN, a beat, CONFIRM, and one question more than pauses"
+
+
+def beats_of(service: Service) -> set[bytes]:
+    """The mark as it is now, so that values can be collected."""
+    answer = service.filter.accept(Envelope(ASK, write_id("w"), 2, MARK, 0, 0).encode()).answer
+    return {answer or b""}
+
+
+def test_a_task_of_a_retry_beats_as_its_rows_come() -> None:
+    service = written_in(2)
+    task, found = Task(service), [set[bytes]()]
+
+    def rows() -> Iterator[bytes]:
+        for row in numbered(10):
+            task.now_s += 1.3
+            found[0] |= beats_of(service)
+            yield row
+
+    assert task.write(rows(), Part("w", 2, 0)).messages == 0
+    assert len(found[0]) >= 5, "after every second row"
+
+
+def test_a_task_of_a_retry_beats_while_it_waits_for_a_row() -> None:
+    service = written_in(2)
+    beats, is_seen = set[bytes](), threading.Event()
+
+    class Seen(Task):
+        def submit(self, payload: bytes) -> PendingRequest:
+            message = parse(payload)
+            if message is not None and message.partition == MARK:
+                beats.add(payload)
+            if len(beats) == 3:
+                is_seen.set()
+            return super().submit(payload)
+
+    def rows() -> Iterator[bytes]:
+        assert is_seen.wait(20), "no beat came"
+        yield from numbered(10)
+
+    writer = SequencedWriter(Seen(service), Part("w", 2, 0), WriterSettings(timeout_s=0.1))
+    assert writer.write(rows()).messages == 0
+    assert "ordo-write-pulse" not in {one.name for one in threading.enumerate()}, "it ends with the task"
+
+
+def test_a_beat_that_fails_does_not_end_the_beats() -> None:
+    tried, is_over = [0], threading.Event()
+
+    def send(mark: bytes) -> None:
+        tried[0] += 1
+        if tried[0] == 4:
+            is_over.set()
+        if tried[0] in (2, 3):
+            raise (ClusterTimeoutError, TimeoutError)[tried[0] - 2]("no answer")
+
+    def rows() -> Iterator[bytes]:
+        assert is_over.wait(20), "no further beat came"
+        yield b"a"
+
+    pulse = Pulse(send, Part("w", 2, 0), 0.001, lambda: 0.0)
+    pulse.start()
+    assert list(pulse.over(rows())) == [b"a"]
+    pulse.rest()
+
+
+def test_a_first_try_leaves_no_mark_and_a_retry_one() -> None:
     service = written_in(2)
     assert marks_of(service) == 0
-    errors = run(service, [numbered(11), numbered(10, 10)], attempt=2)
-    assert (errors, marks_of(service)) == ([], 4)
-    roster_of(service, Part("w", 2, MARKED_MAX)).start()
-    assert marks_of(service) == 4
-    roster = roster_of(service, Part("w", 2, MARKED_MAX - 1))
-    roster.start()
-    roster.settle()
-    assert marks_of(service) == 6
+    assert (run(service, [numbered(11), numbered(10, 10)], attempt=2), marks_of(service)) == ([], 1)
+    assert (run(service, [numbered(11), numbered(10, 10)], attempt=3), marks_of(service)) == ([], 1)
 
 
 def marks_of(service: Service) -> int:
@@ -267,13 +368,43 @@ def marks_of(service: Service) -> int:
     return int(write[2]) - 2
 
 
-def test_more_partitions_than_the_filter_keeps_are_refused() -> None:
+def filled(partitions: Iterable[int]) -> Service:
+    """A service that keeps these partitions, of which each has a row of an earlier try."""
+    service, kept = Service(), sorted(partitions)
+    entries = [PARTITION.pack(partition, 1, 1, roll_all([b"a"])) for partition in kept]
+    service.filter = SequenceFilter(WRITES.pack(write_id("w"), 0, len(kept)) + b"".join(entries))
+    return service
+
+
+def test_a_write_has_one_partition_less_than_the_filter_keeps() -> None:
+    """A retry of the largest finds room for its mark and for its last partition, whichever comes first."""
+    service = filled(range(WRITTEN_MAX - 1))
+    beat(service, 0.0)
+    with pytest.raises(WriteRefusedError, match="65534 other partitions have"):
+        service.write([b"a"], attempt=2, partition=WRITTEN_MAX - 1)
+    for partition in (WRITTEN_MAX, PARTITIONS_MAX):
+        with pytest.raises(PipelineError, match="it has over 65535 partitions; write fewer"):
+            Service().write([b"a"], partition=partition)
+
+
+def test_where_an_earlier_release_left_no_room_for_the_mark_the_timeout_is_waited_for() -> None:
+    service = filled(range(PARTITIONS_MAX))
+    with pytest.raises(WriteRefusedError, match=r"65535 other partitions have .* in 6[0-3] s no task"):
+        FewLooks(service).write([b"a", b"b"], Part("w", 2, 0))
+
+
+class FewLooks(Task):
+    """Each question about so many partitions takes a while, so it asks only every three seconds."""
+
+    def park(self, timeout_s: float) -> None:
+        self.now_s += 3.0
+
+
+def test_a_partition_for_which_there_is_no_room_is_refused() -> None:
     """It was tried for ever."""
-    service = Service()
-    partitions = b"".join(PARTITION.pack(partition, 1, 0, 0) for partition in range(PARTITIONS_MAX))
-    service.filter = SequenceFilter(WRITES.pack(write_id("w"), 0, PARTITIONS_MAX) + partitions)
-    with pytest.raises(PipelineError, match="it has over 65536 partitions; write fewer"):
-        service.write([b"a"], partition=PARTITIONS_MAX)
+    service = filled(range(1, PARTITIONS_MAX + 1))
+    with pytest.raises(PipelineError, match="it has over 65535 partitions; write fewer"):
+        service.write([b"a"], partition=0)
 
 
 @pytest.mark.parametrize("window", [1, 2, 256])
