@@ -50,6 +50,7 @@ class Cursor:
         self.error: OrdoError | None = None
         """Why it has ended."""
         self.used_s = 0.0
+        self.worked_s = 0.0
         self.waiters = 0
         self._messages: list[Stored] = []
         self._ends: list[int] = []

@@ -77,12 +77,12 @@ class LogTopicFollower:
         if self._follower.oldest_position is not None:
             raise ArchiveError(f"{LOG_TOPIC}: it was deleted with the log", code=ErrorCode.INVALID_POSITION)
 
-        def on_entry(entry: LogEntry) -> None:
-            self._may_jump = self._may_jump or entry.kind is EntryKind.LEVEL
-            if entry.kind in _NUMBERED and entry.sequence and self._is_wanted(entry):
-                handler(message_of(entry, self._follower.principal_of(entry.session_id)))
+        return self._follower.poll(lambda entry: self._take(entry, handler), limit)
 
-        return self._follower.poll(on_entry, limit)
+    def _take(self, entry: LogEntry, handler: Callable[[FeedMessage], object]) -> None:
+        self._may_jump = self._may_jump or entry.kind is EntryKind.LEVEL
+        if entry.kind in _NUMBERED and entry.sequence and self._is_wanted(entry):
+            handler(message_of(entry, self._follower.principal_of(entry.session_id)))
 
     def _is_wanted(self, entry: LogEntry) -> bool:
         """Return whether it is not before the beginning. Raises ClusterError where one is missing."""
@@ -97,6 +97,16 @@ class LogTopicFollower:
     def close(self) -> None:
         """Give up all sources. Idempotent."""
         self._follower.close()
+
+
+class LogEndFollower(LogTopicFollower):
+    """Follows the end of the log from now on, and makes no messages of what comes."""
+
+    def __init__(self, client: TransportClient, nodes: Sequence[ArchiveClientSettings], silence_s: float) -> None:
+        super().__init__(client, nodes, None, silence_s)
+
+    def _take(self, entry: LogEntry, handler: Callable[[FeedMessage], object]) -> None:
+        """Do nothing: the follower counts by itself."""
 
 
 def message_of(entry: LogEntry, principal: bytes) -> FeedMessage:
@@ -139,7 +149,7 @@ class LogCursor(Cursor):
 class EndCursor(LogCursor):
     """Follows the end of the log and keeps nothing of it: `next_number` is the end."""
 
-    def __init__(self, follower: LogTopicFollower) -> None:
+    def __init__(self, follower: LogEndFollower) -> None:
         super().__init__(follower, 0)
 
     def covers(self, number: int) -> bool:
@@ -155,6 +165,3 @@ class EndCursor(LogCursor):
             self.error = error
             self._log.close()
         return has_changed
-
-    def _on_message(self, message: FeedMessage) -> None:
-        """See `work`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from operator import attrgetter
 
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
@@ -12,7 +13,15 @@ from ordo.follow.topics.feeds import FeedFollower
 from ordo.follow.topics.timed_follower import TimedFollower
 from ordo.gateway.doors.loop_transport import CYCLE_INTERVAL_S, LoopTransport
 from ordo.gateway.kafka.cursors import Cursor
-from ordo.gateway.kafka.log_topic import LOG_TOPIC, OLDEST, EndCursor, LogCursor, LogTopicFollower, NoNumbersError
+from ordo.gateway.kafka.log_topic import (
+    LOG_TOPIC,
+    OLDEST,
+    EndCursor,
+    LogCursor,
+    LogEndFollower,
+    LogTopicFollower,
+    NoNumbersError,
+)
 from ordo.gateway.kafka.service.orders import KafkaError
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.wire.records import Stored
@@ -25,6 +34,8 @@ TOLD_S = 10.0
 """So long one that has ended is kept for those that ask again: they may wait less than it takes to find out why."""
 ROUNDS_MAX = 16
 """So often in a row cursors work while there is more, before others have a turn."""
+BUDGET_S = 0.010
+"""So long they work in a row, all together; the one that is at work then ends its poll."""
 Key = tuple[bytes, str]
 
 
@@ -116,7 +127,7 @@ class TopicReaders:
                 return 0
 
     def _end_cursor(self, nodes: list[ArchiveClientSettings]) -> LogCursor:
-        return EndCursor(LogTopicFollower(self._transport.client, nodes, None, SILENCE_S))
+        return EndCursor(LogEndFollower(self._transport.client, nodes, SILENCE_S))
 
     def covers(self, credentials: bytes, topic: str, number: int) -> bool:
         """Return whether a message with this number is at hand, or is the next one to be read."""
@@ -198,17 +209,29 @@ class TopicReaders:
     # The event loop's
 
     def _cycle(self) -> float:
+        until_s = self._loop.time() + BUDGET_S
         for _ in range(ROUNDS_MAX):
-            now_ns = self._transport.drive()
-            changes = [one.work(now_ns) for found in list(self._cursors.values()) for one in list(found)]
-            if not any(changes):
+            has_changed, is_over = self._work_round(until_s)
+            if has_changed:
+                changed, self._changed = self._changed, asyncio.Event()
+                changed.set()
+            if is_over or not has_changed:
                 break
-            changed, self._changed = self._changed, asyncio.Event()
-            changed.set()
-        else:
+        if has_changed or is_over:
             self._link.run_soon()
         self._keep_up()
         return CYCLE_INTERVAL_S
+
+    def _work_round(self, until_s: float) -> tuple[bool, bool]:
+        """Have each cursor work, longest waiting first; return whether one has changed, and whether time is up."""
+        now_ns, has_changed = self._transport.drive(), False
+        cursors = [one for found in self._cursors.values() for one in found]
+        for one in sorted(cursors, key=attrgetter("worked_s")):
+            has_changed = one.work(now_ns) or has_changed
+            one.worked_s = self._loop.time()
+            if one.worked_s >= until_s:
+                return has_changed, True
+        return has_changed, False
 
     def _keep_up(self) -> None:
         """Close cursors that have ended, or that nobody uses."""

@@ -37,6 +37,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._now_s
 
+    def spend(self, seconds: float) -> None:
+        """Let time pass before anybody else has a turn, as long work does."""
+        self._now_s += seconds
+
     def _run_once(self) -> None:
         if not self._ready and self._scheduled:  # type: ignore[attr-defined]
             self._now_s = max(self._now_s, self._scheduled[0]._when)  # type: ignore[attr-defined]

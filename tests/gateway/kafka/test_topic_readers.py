@@ -16,15 +16,16 @@ pytest.importorskip("kio", reason="needs the extra kafka")
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.follow.beginnings import AtSequence
 from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.topics.feeds import FeedMessage
 from ordo.gateway.kafka import log_topic
 from ordo.gateway.kafka.log_topic import LOG_TOPIC
 from ordo.gateway.kafka.record_calls import END_WAIT_S, RecordCalls
 from ordo.gateway.kafka.service.orders import KafkaError
 from ordo.gateway.kafka.settings import KafkaSettings
-from ordo.gateway.kafka.topic_readers import IDLE_S, TOLD_S, NoReaderError, TopicReaders
+from ordo.gateway.kafka.topic_readers import BUDGET_S, IDLE_S, TOLD_S, NoReaderError, TopicReaders
 from ordo.gateway.kafka.topic_table import TopicTable
 from ordo.runtime.errors import ArchiveError
-from tests.gateway.kafka.memory import SETTINGS, MemorySession, pass_time, run
+from tests.gateway.kafka.memory import SETTINGS, MemorySession, VirtualLoop, pass_time, run
 
 OWN, OTHER = b"own", b"other"
 DELETED = ArchiveError("deleted", code=ErrorCode.INVALID_POSITION)
@@ -44,6 +45,9 @@ class Numbered:
         self.oldest_position: int | None = None
         self.failure: ArchiveError | None = None
         self.is_closed = False
+        self.spends_s = 0.0
+        """If not 0, there is always more, and each duty cycle takes so long."""
+        self.cycles = 0
         self._entries: list[LogEntry] = []
         self._found: tuple[int, int | None] | None = None
 
@@ -59,6 +63,13 @@ class Numbered:
         self._entries.append(LogEntry(100 * number, EntryKind.MESSAGE, 10 * number, 0, 7, b"value", sequence=number))
 
     def work(self, now_ns: int) -> int:
+        if self.spends_s:
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, VirtualLoop)
+            loop.spend(self.spends_s)
+            self.cycles += 1
+            self.position = self.cycles
+            return 1
         if self._found is None:
             return 0
         (self.position, self.last_sequence), self._found = self._found, None
@@ -329,4 +340,44 @@ def test_the_end_is_followed_as_long_as_somebody_is_before_it(log: Log) -> None:
                 assert end.is_closed == is_closed
             assert readers.end_of(OWN, LOG_TOPIC) == 0
 
+    run(work())
+
+
+def test_others_have_a_turn_while_there_is_much_to_read_and_places_are_read_in_turns(log: Log) -> None:
+    async def work() -> None:
+        async with at_work() as readers:
+            for number in (5, 500, 50_000):
+                await give_up(readers, number)
+            longest_s = BUDGET_S * 0.8
+            for one in log.followers:
+                one.spends_s = longest_s
+            await pass_time(0.02)
+            for _ in range(30):
+                begun_s = now_s()
+                await asyncio.sleep(0)
+                assert now_s() - begun_s <= BUDGET_S + longest_s
+            cycles = [one.cycles for one in log.followers]
+            assert min(cycles) > 10 and max(cycles) - min(cycles) <= 1
+
+    run(work())
+
+
+def test_the_end_is_followed_without_making_messages_of_what_comes(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    message_of = log_topic.message_of
+
+    def note(entry: LogEntry, principal: bytes) -> FeedMessage:
+        made.append(entry.sequence or 0)
+        return message_of(entry, principal)
+
+    async def work() -> None:
+        async with at_work() as readers:
+            asking = asyncio.create_task(readers.log_end(OWN, 5_000, now_s() + SOON_S))
+            (await log.begun(1)).receive(50)
+            assert await asking == 51 and made == []
+            reading = asyncio.create_task(readers.read(OWN, LOG_TOPIC, 50, 1, now_s() + SOON_S))
+            (await log.begun(2)).receive(50)
+            assert [one.number for one in await reading] == made == [50]
+
+    monkeypatch.setattr(log_topic, "message_of", note)
     run(work())
