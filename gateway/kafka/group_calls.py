@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_group
@@ -16,6 +15,8 @@ from ordo.gateway.kafka.service.orders import METADATA_LENGTH_MAX, KafkaError, O
 from ordo.runtime.errors import OrdoError
 
 Values = Mapping[str, object]
+Offset = tuple[str, int, str]
+"""Topic, offset, metadata."""
 JOIN_AGAIN_VERSION = 4
 """From this version on a member is told its id before it joins."""
 
@@ -125,38 +126,53 @@ class GroupCalls:
             self._loop.time(),
             _instance_of(request),
         )
-        offsets = [
-            [topic.name, one.committed_offset, one.committed_metadata or ""]
+        offsets: list[Offset] = [
+            (topic.name, one.committed_offset, one.committed_metadata or "")
             for topic, one in wanted
             if one.partition_index == PARTITION
         ]
+        of_log = error
         if not error and offsets:
-            order = encode_order(OrderKind.COMMIT, group=request.group_id, offsets=offsets, epoch=found.epoch)
-            error = await self._order(caller, request.group_id, order, found.epoch)
-            is_unknown = error == KafkaError.UNKNOWN_TOPIC_OR_PARTITION
-            if is_unknown and any(one[0] == LOG_TOPIC for one in offsets) and await self._has_log_kept(caller):
-                error = await self._order(caller, request.group_id, order, found.epoch)
+            error, of_log = await self._commit(caller, request.group_id, offsets, found.epoch)
         topics = []
         for topic in request.topics:
+            code = of_log if topic.name == LOG_TOPIC else error
             partitions = [
                 {
                     "partition_index": one.partition_index,
-                    "error_code": error if one.partition_index == PARTITION else KafkaError.UNKNOWN_TOPIC_OR_PARTITION,
+                    "error_code": code if one.partition_index == PARTITION else KafkaError.UNKNOWN_TOPIC_OR_PARTITION,
                 }
                 for one in topic.partitions
             ]
             topics.append({"name": topic.name, "partitions": partitions})
         return {"topics": topics}
 
-    async def _has_log_kept(self, caller: Caller) -> bool:
-        """Have the cluster know the log by name, as it keeps offsets of what it knows, and return whether it does.
+    async def _commit(self, caller: Caller, group: str, offsets: list[Offset], epoch: int) -> tuple[int, int]:
+        """Have offsets kept; return the error of topics, and that of the log."""
+
+        async def keep(kept: list[Offset]) -> int:
+            order = encode_order(OrderKind.COMMIT, group=group, offsets=kept, epoch=epoch)
+            return await self._order(caller, group, order, epoch)
+
+        others = [one for one in offsets if one[0] != LOG_TOPIC]
+        error = await keep(offsets)
+        if error != KafkaError.UNKNOWN_TOPIC_OR_PARTITION or len(others) == len(offsets):
+            return error, error
+        if of_log := await self._keep_log(caller):
+            return await keep(others) if others else of_log, of_log
+        error = await keep(offsets)
+        return error, error
+
+    async def _keep_log(self, caller: Caller) -> int:
+        """Have the cluster know the log by name, as it keeps offsets of what it knows, and return why it does not.
 
         So members of all releases take such offsets alike.
         """
-        with suppress(OrdoError):
+        try:
             answer = await caller.session.order(encode_order(OrderKind.CREATE, topic=LOG_TOPIC))
-            return answer.error in (KafkaError.NONE, KafkaError.TOPIC_ALREADY_EXISTS)
-        return False
+        except OrdoError as trouble:
+            return error_of_group(trouble)
+        return KafkaError.NONE if answer.error == KafkaError.TOPIC_ALREADY_EXISTS else answer.error
 
     async def _order(self, caller: Caller, group: str, order: bytes, epoch: int) -> int:
         """Have something done for a group that this door coordinates, and return the error."""

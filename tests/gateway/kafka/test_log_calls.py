@@ -17,9 +17,10 @@ from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.topics.feeds import FeedMessage
 from ordo.gateway.kafka.cursors import Cursor
 from ordo.gateway.kafka.log_topic import LOG_TOPIC, message_of
-from ordo.gateway.kafka.service.orders import KafkaError, OrderKind
+from ordo.gateway.kafka.service.orders import KafkaError, OrderKind, encode_order
 from ordo.gateway.kafka.wire.messages import Api
 from ordo.gateway.kafka.wire.records import Stored, encode_batch
+from ordo.service_api.feeds import TOPICS_MAX
 from tests.gateway.kafka.batches import request_of, response_of
 from tests.gateway.kafka.memory import MemoryDoor, framed, run
 from tests.gateway.kafka.test_connection import fetch
@@ -123,10 +124,14 @@ def metadata(*names: str) -> bytes:
     return request_of(Api.METADATA, 8, 1, topics=topics, include_topic_authorized_operations=False, **more)
 
 
-def test_who_commits_first_has_the_cluster_know_it_and_it_is_still_not_listed() -> None:
+def commit_of(*names: str) -> bytes:
     offset = OffsetCommitRequestPartition(partition_index=0, committed_offset=6, committed_metadata="")
-    topics = (OffsetCommitRequestTopic(name=LOG_TOPIC, partitions=(offset,)),)
-    commit = request_of(Api.OFFSET_COMMIT, 7, 1, generation_id_or_member_epoch=-1, topics=topics, **MEMBER)
+    topics = tuple(OffsetCommitRequestTopic(name=one, partitions=(offset,)) for one in names)
+    return request_of(Api.OFFSET_COMMIT, 7, 1, generation_id_or_member_epoch=-1, topics=topics, **MEMBER)
+
+
+def test_who_commits_first_has_the_cluster_know_it_and_it_is_still_not_listed() -> None:
+    commit = commit_of(LOG_TOPIC)
     wanted = (OffsetFetchRequestTopic(name=LOG_TOPIC, partition_indexes=(0,)),)
     kept = request_of(Api.OFFSET_FETCH, 5, 1, group_id="g", topics=wanted)
     found, door = ask(commit, commit, kept, metadata(), metadata(LOG_TOPIC))
@@ -135,6 +140,24 @@ def test_who_commits_first_has_the_cluster_know_it_and_it_is_still_not_listed() 
     assert found[3].topics == ()
     assert [(one.name, one.is_internal, one.error_code) for one in found[4].topics] == [(LOG_TOPIC, True, 0)]
     assert run_query(door) == {LOG_TOPIC: 0}
+
+
+@pytest.mark.parametrize("names", [(LOG_TOPIC,), ("topic-0", LOG_TOPIC), (LOG_TOPIC, "topic-0", "topic-1")])
+def test_offsets_of_topics_are_kept_where_there_is_no_place_for_the_log(names: tuple[str, ...]) -> None:
+    async def work() -> None:
+        door = MemoryDoor()
+        for number in range(TOPICS_MAX):
+            await door.session.order(encode_order(OrderKind.CREATE, topic=f"topic-{number}"))
+        wanted = commit_of(*names)
+        (frame,) = (await door.serve(framed(wanted))).frames()
+        body = response_of(wanted[1], wanted[3], frame)[1]
+        told = {one.name: one.partitions[0].error_code for one in body.topics}
+        assert told == {one: KafkaError.POLICY_VIOLATION if one == LOG_TOPIC else KafkaError.NONE for one in names}
+        kept = await door.session.query(OrderKind.OFFSETS, group="g")
+        assert kept == {one: [6, ""] for one in names if one != LOG_TOPIC}
+        assert await door.session.query(OrderKind.GROUPS) == (["g"] if kept else [])
+
+    run(work())
 
 
 def run_query(door: MemoryDoor) -> Any:
