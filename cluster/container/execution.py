@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ordo.cluster.container.record_orders import RECORD_CALLBACKS
 from ordo.runtime.errors import Category, MessageError, OrdoError, PayloadError, ServiceError
@@ -116,12 +116,6 @@ class ServiceExecution:
         failure.__cause__ = error
         self.orders.on_failure(failure, position, type(error).__qualname__)
         return True
-
-    def refuse(self, error: OrdoError) -> NoReturn:
-        """End the container with an error that is not its service's doing; nothing is executed any more."""
-        self.stand_still()
-        self.record_error(error)
-        raise error
 
     def stand_still(self) -> None:
         """Stop executing, since the state differs from the other members'.

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 from ordo.cluster.container.versions import HOLD_VERSION
 from ordo.cluster.wire.ordo_codecs import RecordOrder
-from ordo.runtime.errors import ClusterError
 
 if TYPE_CHECKING:
     from ordo.cluster.container.execution import ServiceExecution
     from ordo.cluster.container.snapshots import ContainerSnapshots
     from ordo.cluster.container.streams.control import ContainerControl
     from ordo.cluster.container.streams.loop import ContainerLoop
-    from ordo.cluster.container.versions import VersionSwitch
 
 
 class ModuleRequests:
@@ -25,13 +23,11 @@ class ModuleRequests:
         control: ContainerControl,
         execution: ServiceExecution,
         snapshots: ContainerSnapshots,
-        versions: VersionSwitch,
     ) -> None:
         self._loop = loop
         self._control = control
         self._execution = execution
         self._snapshots = snapshots
-        self._versions = versions
         self._ack_positions: list[int] = []
         self._termination: tuple[int, bool] | None = None
 
@@ -58,13 +54,6 @@ class ModuleRequests:
             self._snapshots.keep_state()
         else:
             self._execution.orders.on_order(log_position, order, text)
-
-    def on_schema_verdict(self, refusal: str) -> None:
-        """Take the verdict on the schemas of the code. Raises ClusterError where the service is not to be executed."""
-        try:
-            self._versions.on_verdict(refusal)
-        except ClusterError as error:
-            self._execution.refuse(error)
 
     def answer(self) -> None:
         """Acknowledge what has been reached; end the service where it was to end."""

@@ -128,7 +128,6 @@ class ServiceContainer(ContainerLoop):
     index: IndexWriter | None = None
     """Writes the index of the log; None: nobody does."""
     _recovery: Recovery | None = None
-    _snapshot_recording_id: int | None = None
 
     def __init__(
         self,
@@ -170,7 +169,7 @@ class ServiceContainer(ContainerLoop):
         self.snapshots = ContainerSnapshots(
             self, self.control, self.execution, self._state, self.feeds, client, clock, identity.cluster_id
         )
-        self._module_requests = ModuleRequests(self, self.control, self.execution, self.snapshots, self.versions)
+        self._module_requests = ModuleRequests(self, self.control, self.execution, self.snapshots)
         self._handlers = self._record_handlers()
 
     def _record_handlers(self) -> dict[Message, Callable[[Any, int], None]]:
@@ -188,7 +187,6 @@ class ServiceContainer(ContainerLoop):
                 bind(codecs.NEW_LEADERSHIP_TERM_EVENT, self._on_new_term),
                 bind(ordo_codecs.VERSION_EVENT, self._on_version),
                 bind(ordo_codecs.STATE_HASH_EVENT, self._on_state_hash),
-                bind(ordo_codecs.SCHEMA_EVENT, self._on_schema),
             )
         )
 
@@ -297,29 +295,22 @@ class ServiceContainer(ContainerLoop):
     # Recovery
 
     def _recover(self) -> int:
-        """Start the service once the node has said where, and that it may; return 1 if it started."""
-        if self._recovery is None and not self._find_recovery():
+        """Start the service once the node has said where; return 1 if it started."""
+        recovery = find_recovery(self._client.counters, self.identity.cluster_id, self.identity.service_id)
+        if recovery is None:
             return 0
-        if self.versions.awaits_verdict:
-            return 0
-        if not self._start(self._snapshot_recording_id):
+        self._recovery = recovery
+        recording_id = None
+        if recovery.snapshot is not None:
+            log_position, timestamp, leadership_term_id, recording_id = recovery.snapshot
+            self.set_log_state(log_position, timestamp, leadership_term_id)
+        self.versions.announce()
+        if not self._start(recording_id):
             return 1
         self.execution.begin()
         self.execution.orders.start(self._client.counters, self.identity.cluster_id)
         self._follow_log()
         return 1
-
-    def _find_recovery(self) -> bool:
-        """Learn where the node has the service start, and tell it what code there is."""
-        recovery = find_recovery(self._client.counters, self.identity.cluster_id, self.identity.service_id)
-        if recovery is None:
-            return False
-        self._recovery = recovery
-        if recovery.snapshot is not None:
-            log_position, timestamp, leadership_term_id, self._snapshot_recording_id = recovery.snapshot
-            self.set_log_state(log_position, timestamp, leadership_term_id)
-        self.versions.announce(self._client.counters, self.identity.cluster_id)
-        return True
 
     def _start(self, snapshot_recording_id: int | None) -> bool:
         """Start from a snapshot. Return False if there is no code of the snapshot's version."""
@@ -387,9 +378,6 @@ class ServiceContainer(ContainerLoop):
 
     def _on_version(self, event: records.VersionEvent, position: int) -> None:
         self.versions.on_event(event, position)
-
-    def _on_schema(self, event: records.SchemaEvent, position: int) -> None:
-        self.versions.on_schema(event, position)
 
     def _on_state_hash(self, event: records.StateHashEvent, position: int) -> None:
         if implements_state_hash(type(self.service)) and not self.execution.leaves_out(position):

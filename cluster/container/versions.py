@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.app_version import concerns
-from ordo.cluster.wire.counters.counter_types import CounterType, find_counter
 from ordo.cluster.wire.snapshots.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX
 from ordo.cluster.wire.version_rows import HANDS_OVER, HASHES, Code, encode_codes
-from ordo.runtime.errors import Category, ClusterError, MessageError, OrdoError, ServiceError
-from ordo.service_api.messages.logged import describe_conflict, pack_schema, unpack_schema
+from ordo.runtime.errors import Category, MessageError, OrdoError, ServiceError
+from ordo.service_api.messages.logged import pack_schema
 from ordo.service_api.messages.message import Schema
 from ordo.service_api.service import Role, Service
 from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from ordo.cluster.container.streams.control import ContainerControl
     from ordo.cluster.container.streams.loop import ContainerLoop
     from ordo.cluster.wire import records
-    from ordo.runtime.native.counters import CountersReader
     from ordo.service_api.messages.logged import PackedSchema
 
 HOLD_VERSION = 64
@@ -116,11 +114,9 @@ class VersionSwitch:
         self._versions = versions
         self._service_id = service_id
         self.in_force = versions.lowest
-        self.awaits_verdict = False
-        """Nothing is executed until the module has judged the schemas of this code."""
 
-    def announce(self, counters: CountersReader, cluster_id: int) -> None:
-        """Tell the module what code there is, and the schemas of its messages, on which there will be a verdict."""
+    def announce(self) -> None:
+        """Tell the module what code there is, and the schemas of its messages."""
         codes = encode_codes(self._versions.describe(self._loop.service))
         self._control.send(ordo_codecs.SERVICE_VERSIONS.encode(service_id=self._service_id, versions=codes))
         schemas = self._pack_schemas()
@@ -134,8 +130,6 @@ class VersionSwitch:
                     **packed._asdict(),
                 )
             )
-        gives_verdict = find_counter(counters, CounterType.SCHEMAS, cluster_id) >= 0
-        self.awaits_verdict = bool(schemas) and gives_verdict
 
     def _pack_schemas(self) -> dict[int, PackedSchema]:
         """Return the schemas of the code, by version. One that the log cannot keep is told of, and left out."""
@@ -146,26 +140,6 @@ class VersionSwitch:
             except MessageError as error:
                 self._execution.record_error(error)
         return found
-
-    def on_verdict(self, refusal: str) -> None:
-        """Take the module's verdict. Raises ClusterError where the service must not execute the log."""
-        if refusal:
-            raise ClusterError(refusal, category=Category.FATAL)
-        self.awaits_verdict = False
-
-    def on_schema(self, event: records.SchemaEvent, position: int) -> None:
-        """Execute a SchemaEvent. Raises ClusterError where the code cannot go on with a schema that is its own."""
-        own = self._versions.schemas(self._loop.service).get(self.in_force)
-        if own is None or event.service_id != self._service_id:
-            return
-        try:
-            found = unpack_schema(event.digest, event.packed)
-        except MessageError as error:
-            self._execution.record_error(error)
-            return
-        conflict = describe_conflict(own, found) if found.id == own.id else ""
-        if conflict:
-            raise ClusterError(f"log: schema at {position=}: {conflict}", category=Category.FATAL)
 
     def choose(self, app_version: int) -> bool:
         """Take an instance of the version that a snapshot, or the log from its beginning on, is of.

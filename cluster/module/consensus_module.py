@@ -130,7 +130,7 @@ class ConsensusModule:
         )
         outgoing = OutgoingMessages(self.member, self.sequencer, self.log, self.membership, base.contacts, seams.clock)
         self.queries = make_queries(base, self.clients.sessions, outgoing, lets_everybody_in=authenticator is None)
-        orders = Orders(self.controls.control.ask_snapshot, services.order, self._answer_tool, services.order_one)
+        orders = Orders(self.controls.control.ask_snapshot, services.order, self._answer_tool)
         self.held = make_held_states(base, orders)
         self.rules = make_rules(base, self.held, orders)
         self.exchange = make_exchange(base, self.held, self.rules, orders)

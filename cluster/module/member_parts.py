@@ -164,7 +164,7 @@ def make_rules(base: Foundation, held: HeldStates, orders: Orders) -> LogRules:
         config.state_hash_every_bytes,
         ask_snapshot=orders.ask_snapshot,
     )
-    schemas = Schemas(member, sequencer, levels, versions.log, own_id, orders.order_service)
+    schemas = Schemas(member, sequencer, levels, versions.log, own_id, base.counters.service_positions)
     versions.find_conflict = schemas.find_conflict
     unit = config.cluster_time_unit
     clock = ClockReports(member, sequencer, levels, base.seams.clock, unit, own_id, config.clock_report_interval_ns)

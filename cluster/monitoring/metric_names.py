@@ -232,7 +232,6 @@ DETAIL_TYPES = {
     CounterType.CONTROL_TOGGLE: "what an operator asked for",
     CounterType.RECOVERY_STATE: "what the node found at its start",
     CounterType.RECORD_ORDERS: "how many orders a service waits for at its start",
-    CounterType.SCHEMAS: "1: the node judges the schemas of its services before they execute anything",
     CounterType.LEADER_TERM: "the term that the member leads, for tools",
     CounterType.LOG_RECORDING: "id of the log's recording",
     **{

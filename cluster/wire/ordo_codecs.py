@@ -429,11 +429,8 @@ and gives, as `service_api.messages.logged` packs it. `log_position`: of the rec
 SERVICE_SCHEMA: Message[records.ServiceSchema] = _message(
     "ServiceSchema", 141, "service_id i32; app_version version_t; part i32; parts i32", "digest bytes; packed bytes"
 )
-"""From a service container to its module, before it executes anything: the schema of its code of a version, one of
+"""From a service container to its module, at its start: the schema of its code of a version, one of
 `parts`."""
-SCHEMA_VERDICT: Message[records.SchemaVerdict] = _message("SchemaVerdict", 142, "service_id i32", "refusal bytes")
-"""To a service container that has sent the schemas of its code. `refusal`: why it is not to execute the log; empty: it
-is."""
 
 # Requests: executed once (docs/CLIENT.md). The first three fields are those of a SessionMessageHeader.
 OPEN_IDENTITY: Message[records.OpenIdentity] = _message(

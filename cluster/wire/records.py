@@ -1002,13 +1002,6 @@ class ServiceSchema(NamedTuple):
     packed: bytes
 
 
-class SchemaVerdict(NamedTuple):
-    """The fields of a decoded SchemaVerdict."""
-
-    service_id: int
-    refusal: bytes
-
-
 class OpenIdentity(NamedTuple):
     """The fields of a decoded OpenIdentity."""
 

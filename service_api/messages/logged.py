@@ -127,3 +127,14 @@ def describe_conflict(own: Schema, in_force: Schema) -> str:
         f"{'that of this code' if is_newer else 'this code'} does not go with it: keep what the log has and add to it, "
         "or give the changed messages another schema_id"
     )
+
+
+def describe_lack(own: Schema, in_force: Schema) -> str:
+    """Return what a program lacks of the schema in force, though it reads all that it has; empty where nothing."""
+    lacks = [one for one in breaks(in_force, own) if not one.startswith("the version is ")]
+    if not lacks:
+        return ""
+    return (
+        f"{lacks[0]}; schema {in_force.id} in force, in version {in_force.version}, has it, and the log takes no newer "
+        "one from code without it: keep messages and fields for good, or use another schema_id"
+    )

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from ordo.cluster.module.state import module_snapshot
-from ordo.cluster.module.versions import schemas
 from ordo.cluster.module.versions.schemas import Schemas
 from tests.simulation.planted import Patch
 
@@ -25,16 +24,17 @@ def each_leader_writes_its_schema(patch: Patch) -> None:
     """A leader knows only which schemas it has written itself: two leaders write one twice."""
     original = Schemas._append
 
-    def append(self: Schemas, service_id: int, own: Any) -> None:
+    def append(self: Schemas, own: Any) -> None:
         written = self.__dict__.setdefault("_written", set())
         if own.digest not in written:
-            original(self, service_id, own)
+            original(self, own)
             written.add(own.digest)
 
     patch(Schemas, "_append", append)
-    patch(Schemas, "_is_logged", lambda self, service_id, schema: False)
+    patch(Schemas, "_may_append", lambda self, own, before: True)
+    patch(Schemas, "_is_known", lambda self, own: False)
 
 
 def an_older_schema_supersedes_a_newer_one(patch: Patch) -> None:
     """A leader with older code puts its schema into force although the log has one that extends it."""
-    patch(schemas, "extends", lambda own, in_force: True)
+    patch(Schemas, "_may_append", lambda self, own, before: True)

@@ -35,9 +35,6 @@ class ControlHandler(Protocol):
     def on_record_order(self, log_position: int, order: int, text: bytes) -> None:
         """Receive the decision about a record that the service failed at, or is not to execute."""
 
-    def on_schema_verdict(self, refusal: str) -> None:
-        """Receive why the service must not execute the log; empty: it may."""
-
 
 class ContainerControl:
     """The control streams of a container.
@@ -174,8 +171,6 @@ class ContainerControl:
             self._handler.on_request_ack(values.log_position)
         elif table is ordo_codecs.RECORD_ORDER:
             self._handler.on_record_order(values.log_position, values.order, values.text)
-        elif table is ordo_codecs.SCHEMA_VERDICT:
-            self._handler.on_schema_verdict(values.refusal.decode("utf-8", "replace"))
 
     def close(self) -> None:
         self._publication.close()

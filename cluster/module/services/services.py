@@ -55,10 +55,6 @@ class Services(ServiceHost):
             link.send(order)
         return bool(self._links)
 
-    def order_one(self, service_id: int, order: bytes) -> None:
-        """Send a message to one service."""
-        self._links[service_id].send(order)
-
     def terminate(self, log_position: int) -> bool:
         """Tell all services to end at a position. Return False when they cannot be told now."""
         for link in self._links:

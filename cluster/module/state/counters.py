@@ -108,7 +108,6 @@ class ModuleCounters:
         self.skipped_records = counter(CounterType.SKIPPED_RECORDS, "ordo skipped records")
         self.log_lines_dropped = counter(CounterType.LOG_LINES_DROPPED, "ordo log lines dropped")
         """The count of all processes of this node, which add to it by compare-and-set."""
-        counter(CounterType.SCHEMAS, "ordo judges schemas").set(1)  # a container with schemas waits for the verdict
         for kind, label in INDEX_COUNTERS.items():
             counter(kind, label).set(NULL_VALUE)
 

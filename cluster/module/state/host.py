@@ -42,8 +42,6 @@ class Orders(NamedTuple):
     """Sends a RecordOrder to the services; False where it cannot now."""
     answer_tool: Callable[[bytes], None]
     """Answers the tool or the operator that asked."""
-    order_service: Callable[[int, bytes], None]
-    """Sends a message to the service of an id."""
 
 
 class TermHost(Protocol):

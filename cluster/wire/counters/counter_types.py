@@ -60,7 +60,6 @@ class CounterType(IntEnum):
     STANDBY_LAG_BYTES = 1095
     STANDBY_LAG_MS = 1096
     STANDBY_HEARD_MS = 1097
-    SCHEMAS = 1099
 
 
 class ModuleState(IntEnum):

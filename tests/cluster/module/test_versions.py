@@ -131,12 +131,7 @@ class Member:
             cast(Any, SimpleNamespace(known={})),
             cast(Any, SimpleNamespace(service_positions=self.positions)),
             cast(Any, self),
-            Orders(
-                self._ask_snapshot,
-                lambda order: True,
-                lambda answer: self.told.append(decoded(answer)[1]),
-                lambda service_id, message: None,
-            ),
+            Orders(self._ask_snapshot, lambda order: True, lambda answer: self.told.append(decoded(answer)[1])),
         )
         self.versions.log.on_record(96, *first_term())
         for service_id, numbers in enumerate(codes):
