@@ -166,7 +166,9 @@ class Schemas:
             return
         if problem := describe_conflict(own.schema, before.schema) or describe_lack(own.schema, before.schema):
             app_version = self._versions.change_at(log_position, own.service_id).app_version
-            self._host.record_error(f"service {own.service_id}, version {format_version(app_version)}: {problem}")
+            text = f"service {own.service_id}, version {format_version(app_version)}: {problem}"
+            self._host.record_error(text)
+            self._host.announce("cluster.schema_conflict", text)
 
     def _newest(self, own: LoggedSchema, among: list[LoggedSchema]) -> LoggedSchema | None:
         """Return the newest schema of a service that has the id of its own."""

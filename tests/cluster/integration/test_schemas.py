@@ -11,7 +11,7 @@ import tomlkit
 from ordo import ClientSettings, ClusterClient
 from ordo.deploy.launcher import LocalCluster
 from ordo.follow.log_schemas import LogSchemas, schemas_of, schemas_of_folder
-from tests.cluster.integration.agreement import await_that
+from tests.cluster.integration.agreement import await_that, errors_of
 from tests.cluster.integration.command import demand_one_line, order, ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.schema_banks import Balance, Deposit, DepositWithFee
@@ -137,6 +137,7 @@ def test_code_that_contradicts_the_log_is_told_of_and_nothing_stops(start_cluste
         said = "service 0, version 1: LongDeposit.account is 8 bytes at 0"
         log_of_other = Path(cluster.log_path(other))
         await_that(lambda: said in log_of_other.read_text(), "the member with other code tells")
+        assert said in errors_of(cluster, other)
         cluster.stop(same)
         assert client.request(Deposit(1, 1)) == Balance(1, 101), "the member with other code is of the quorum"
         assert log_of_other.read_text().count(said) == 1

@@ -185,6 +185,7 @@ def test_one_that_contradicts_the_log_is_told_of_once_and_never_written() -> Non
     (said,) = member.errors
     assert said.startswith("service 0, version 1: OtherOrder.account is 8 bytes at 0"), said
     assert "it was 4 bytes at 0" in said and "\n" not in said
+    assert member.announced == [f"cluster.schema_conflict {said}"]
 
 
 def test_one_of_another_leader_that_contradicts_the_own_code_is_told_of_and_ends_nothing() -> None:
