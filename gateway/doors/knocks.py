@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Mapping
+from ipaddress import ip_address
 
 KNOCK_S = 1.0
 """So long a connection may take."""
+LOOKUPS_MAX = 2
+"""So many names are looked up at a time: lookups take threads of the process, and cannot be ended."""
 
 
 class Knocks:
@@ -19,6 +23,8 @@ class Knocks:
     def __init__(self) -> None:
         self._answered: set[str] = set()
         self._gone: set[str] = set()
+        self._lookups: dict[str, asyncio.Task[list[str]]] = {}
+        self._turns = asyncio.Semaphore(LOOKUPS_MAX)
 
     def is_gone(self, name: str) -> bool:
         """Return whether nobody listens any more where this one did."""
@@ -40,7 +46,7 @@ class Knocks:
         host, _, port = address.rpartition(":")
         try:
             async with asyncio.timeout(KNOCK_S):
-                _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+                await self._connect(host.strip("[]"), int(port))
         except ConnectionRefusedError:
             if name in self._answered:
                 self._gone.add(name)
@@ -49,4 +55,37 @@ class Knocks:
         else:
             self._answered.add(name)
             self._gone.discard(name)
-            writer.close()
+
+    async def _connect(self, host: str, port: int) -> None:
+        """Connect to one of a host's addresses. Raises OSError, ConnectionRefusedError if each of them refuses."""
+        errors: list[OSError] = []
+        for one in await self._addresses_of(host):
+            try:
+                _, writer = await asyncio.open_connection(one, port)
+            except OSError as error:
+                errors.append(error)
+            else:
+                writer.close()
+                return
+        raise next((one for one in errors if not isinstance(one, ConnectionRefusedError)), errors[0])
+
+    async def _addresses_of(self, host: str) -> list[str]:
+        """Return the addresses of a host, for which one lookup is under way at a time, however often it is asked for.
+
+        Raises OSError, UnicodeError.
+        """
+        try:
+            return [str(ip_address(host))]
+        except ValueError:
+            pass
+        if host not in self._lookups:
+            self._lookups[host] = asyncio.create_task(self._look_up(host))
+        return await asyncio.shield(self._lookups[host])
+
+    async def _look_up(self, host: str) -> list[str]:
+        try:
+            async with self._turns:
+                found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        finally:
+            del self._lookups[host]
+        return [str(address[0]) for *_, address in found]

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from typing import Any
 
-from ordo.gateway.doors.knocks import Knocks
+import pytest
+
+from ordo.gateway.doors import knocks as knocks_module
+from ordo.gateway.doors.knocks import LOOKUPS_MAX, Knocks
 
 
 async def listen(port: int = 0) -> tuple[asyncio.Server, str]:
@@ -51,3 +56,50 @@ def test_another_process_at_the_address_of_one_that_is_gone_is_not_gone() -> Non
         assert not knocks.is_gone("b") and not knocks.is_gone("a"), "who is not asked for any more is forgotten"
 
     asyncio.run(work())
+
+
+class SlowNames(asyncio.SelectorEventLoop):
+    """An event loop whose names have addresses once `answer` is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self._answers: list[asyncio.Future[None]] = []
+
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
+        self.asked.append(host)
+        self._answers.append(self.create_future())
+        await self._answers[-1]
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port or 0)) for address in ("127.0.0.2", "127.0.0.1")
+        ]
+
+    def answer(self) -> None:
+        for one in self._answers:
+            if not one.done():
+                one.set_result(None)
+
+
+def test_a_name_that_no_server_answers_for_is_looked_up_once_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = SlowNames()
+
+    async def work() -> None:
+        knocks = Knocks()
+        server, address = await listen()
+        port = address.rpartition(":")[2]
+        names = {name: f"{name}.example:{port}" for name in "abcd"}
+        monkeypatch.setattr(knocks_module, "KNOCK_S", 0.01)
+        for _ in range(3):
+            assert await knocks.ask(names) == (set(), set())
+        assert loop.asked == ["a.example", "b.example"] and len(loop.asked) == LOOKUPS_MAX
+        monkeypatch.setattr(knocks_module, "KNOCK_S", 60.0)
+        asking = asyncio.create_task(knocks.ask(names))
+        while not asking.done():
+            loop.answer()
+            await asyncio.sleep(0)
+        assert await asking == (set(names), set()), "one of the addresses is enough"
+        assert set(loop.asked) == {f"{name}.example" for name in "abcd"}
+        server.close()
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(work())
