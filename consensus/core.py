@@ -32,7 +32,6 @@ class ConsensusCore:
 
     def __init__(self, config: ConsensusSettings, durable: DurableState, rng: UniformInts) -> None:
         self._ctx = Context(config, durable, rng)
-        self._founded_position = durable.founded_position
         self._watermarks = invariants.Watermarks()
         self._is_started = False
 
@@ -45,12 +44,6 @@ class ConsensusCore:
         self._ctx.now_ns = now_ns
         self._ctx.state_since_ns = now_ns
         self._ctx.quorum_candidate_at_ns = now_ns
-        self._commit(self._founded_position)
-
-    def _commit(self, position: int) -> None:
-        """Commit what needs no quorum."""
-        self._ctx.progress.commit_position = max(self._ctx.progress.commit_position, position)
-        self._ctx.announce_commit()
 
     def tick(self, now_ns: int) -> None:
         """Let time pass; call it at least every 10 ms, or at `next_deadline_ns`."""

@@ -21,7 +21,7 @@ class StandbyCore(ConsensusCore):
     def start(self, now_ns: int) -> None:
         """Start the core: what the log has is committed."""
         super().start(now_ns)
-        self._commit(self.append_position)
+        self._commit_all()
 
     def tick(self, now_ns: int) -> None:
         """Let time pass: nothing becomes due."""
@@ -33,4 +33,9 @@ class StandbyCore(ConsensusCore):
     def on_appended(self, append_position: int, now_ns: int) -> None:
         """Take note that the log is durable up to a position, and commit it: no more is copied than is committed."""
         super().on_appended(append_position, now_ns)
-        self._commit(self.append_position)
+        self._commit_all()
+
+    def _commit_all(self) -> None:
+        ctx = self._ctx
+        ctx.progress.commit_position = max(ctx.progress.commit_position, ctx.append_position)
+        ctx.announce_commit()

@@ -17,7 +17,7 @@ from ordo.cluster.wire.layout cimport (
     APPEND_POSITION_LENGTH,
     APPEND_POSITION_LOG_POSITION,
     APPEND_POSITION_MEMBER_ID,
-    APPEND_POSITION_LEADERSHIP_TERM_ID, BACKUP_QUERY_ID,
+    APPEND_POSITION_LEADERSHIP_TERM_ID,
     COMMIT_POSITION_BLOCK,
     COMMIT_POSITION_ID,
     COMMIT_POSITION_LENGTH,
@@ -494,7 +494,7 @@ cdef class Sequencer:
         if is_of_operator(data, fragment.length_bytes):
             self._ingress_host.on_operator(image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
             return 1
-        if not self.takes_ingress and not self.answers_backups and template != BACKUP_QUERY_ID:
+        if not self.takes_ingress and not self.answers_backups:
             return 0
         if template < 0:
             self._ingress_host.on_invalid_request(f"ingress: {fragment.length_bytes} bytes that are no cluster message")

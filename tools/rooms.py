@@ -102,7 +102,7 @@ ROOMS: dict[str, str] = {
     "ordo": "the public face: what users import, and the command line",
     "ordo/backup": "backups of a cluster, and restoring one",
     "ordo/salvage": "what is left of a cluster whose majority is gone: `ordo cluster recover`",
-    "ordo/standby": "nodes in another place, which follow a primary and become a cluster: `ordo standby`",
+    "ordo/standby": "a cluster of one in another place, which follows a primary: `ordo standby`",
     "ordo/debugging/commands": "`ordo debug`",
     "ordo/bench/loads": "services and loads that the benchmarks run",
     "ordo/bench": "`ordo bench`",

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ordo.cluster.module.log.log_executor import LogExecutor
 from ordo.cluster.wire import codecs, ordo_codecs
-from ordo.cluster.wire.configuration import decode_configuration
 from ordo.cluster.wire.counters.counter_types import ModuleState
 from ordo.consensus.state.messages import Lead
 from ordo.sequencer.hosts import LogHost
@@ -41,8 +40,6 @@ class CommittedLog(LogHost):
         self._terms_known_to = recovery.append_position
         self._has_members = not base.config.is_standby
         """The log names this member's cluster; that of a standby names the one that it copies."""
-        self.copied_voter_ids: tuple[int, ...] = ()
-        """The voters of the cluster that is copied, as far as records after the start have named them."""
 
     def attach(
         self,
@@ -66,11 +63,8 @@ class CommittedLog(LogHost):
         log_record = self._executor.add(position, record)
         self._clock_watch.note(log_record.values)
         self._sequencer.set_next_record(self._executor.next_position)
-        if log_record.table is ordo_codecs.CONFIGURATION_EVENT:
-            if self._has_members:
-                self._membership.on_record(position, log_record.values)
-            else:
-                self.copied_voter_ids = decode_configuration(log_record.values).ids().voter_ids
+        if log_record.table is ordo_codecs.CONFIGURATION_EVENT and self._has_members:
+            self._membership.on_record(position, log_record.values)
         self._rules.on_record(log_record)
         is_new_term = log_record.table is codecs.NEW_LEADERSHIP_TERM_EVENT
         if is_new_term and position > self._terms_known_to:

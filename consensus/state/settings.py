@@ -91,7 +91,6 @@ class DurableState:
     A term's row is written when its first record is found in the log, so a row at or beyond `append_position` stands
     for a record that did not survive, and is left out. `commit_position` is a lower bound (the last snapshot, or 0);
     `known_position` is what it knew to be committed at another time, of use only to refuse what would lose it.
-    `founded_position`: so much of the log is committed by definition, since the cluster began with it; 0: nothing.
     `leads` are those who led terms, by term, as far as they were stored, or the terms' first records are there.
     `configuration` is what a snapshot at that position says of the members, or None. What the log beyond it says is
     reported through `ConsensusCore.on_configuration` before the start. `distrust` is what was lost of all this, so that
@@ -107,7 +106,6 @@ class DurableState:
     distrust: Distrust = Distrust.NONE
     known_position: int = 0
     leads: dict[int, Lead] = field(default_factory=dict)
-    founded_position: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.commit_position <= self.append_position:

@@ -216,7 +216,7 @@ class Backup:
         self._asked_count, self._skips_leader = 0, True
         self._due_ns = now_ns + self._interval_ns
         self._answer = answer
-        archives = self._list_archives(answer)
+        archives = [one.archive for one in answer.members]
         leader = next((one.archive for one in answer.members if one.id == answer.leader_member_id), None)
         archives.sort(key=lambda address: (address == leader, address))
         nodes = [self._archive_settings(address) for address in archives]
@@ -227,10 +227,6 @@ class Backup:
         else:
             self._log.change_nodes(nodes)
         self._look_at_snapshot(answer)
-
-    def _list_archives(self, answer: Description) -> list[str]:
-        """Return the archives from which the log may be read."""
-        return [one.archive for one in answer.members]
 
     def _look_at_snapshot(self, answer: Description) -> None:
         """Copy the member's snapshot where it is newer than those that are here."""
@@ -309,20 +305,6 @@ class LogBackup(Backup):
 
     def _look_at_snapshot(self, answer: Description) -> None:
         """Leave the member's snapshots to it."""
-
-
-class OwnClusterBackup(LogBackup):
-    """Follows the log of a cluster that has the standby as a member, from the given node alone.
-
-    The others that it names may not have come to this cluster yet.
-    """
-
-    def _list_archives(self, answer: Description) -> list[str]:
-        return [one.archive for one in answer.members if one.id == answer.member_id]
-
-    def _take_members(self, answer: Description) -> None:
-        """Ask nobody else; to be named is why it is followed."""
-        self._remembered = self._addresses
 
 
 def demand_addresses(addresses: Sequence[str]) -> None:

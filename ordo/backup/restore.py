@@ -242,19 +242,11 @@ def _draw(configs: Sequence[NodeSettings]) -> bytes:
 
 
 def close_log(
-    survey: Survey,
-    digest: bytes,
-    term_length: int,
-    members: NamedConfiguration,
-    cluster_id: int,
-    draw: bytes,
-    *,
-    are_members_last: bool = False,
+    survey: Survey, digest: bytes, term_length: int, members: NamedConfiguration, cluster_id: int, draw: bytes
 ) -> ClosingRecords:
     """Return the records that make a log, from where the survey ends, that of another cluster.
 
     `digest`: of the snapshot that it is executed from. `term_length`: of the log buffers. `draw`: see `_draw`.
-    `are_members_last`: a log that names the members has all the others of these records as well.
     """
     last_term = survey.terms[-1][0] if survey.terms else 0
     said = f"{survey.position} {last_term} {digest.hex()} {members} {cluster_id} {draw.hex()}".encode()
@@ -281,8 +273,7 @@ def close_log(
         for session_id in sorted(survey.sessions)
     ]
     begin = [first, *_resume(survey, term_id, term_length), *_identify(identity, survey, term_id, members.voters[0].id)]
-    named = members.encode(term_id, survey.timestamp)
-    records = [*begin, *closed, named] if are_members_last else [*begin, named, *closed]
+    records = [*begin, members.encode(term_id, survey.timestamp), *closed]
     return ClosingRecords(records, term_id, identity, begin_of_restored(survey))
 
 

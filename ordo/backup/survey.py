@@ -11,18 +11,16 @@ from ordo.cluster.wire.app_version import NO_VERSION
 from ordo.cluster.wire.codecs import ClusterAction, find_time_unit
 from ordo.cluster.wire.configuration import NamedConfiguration, decode_configuration
 from ordo.cluster.wire.levels import FIRST_LEVEL
-from ordo.cluster.wire.log_identity import Origin, begin_of_identity, pack_identity
 from ordo.cluster.wire.succession import find_successor
 from ordo.consensus.state.messages import Lead
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry
 from ordo.runtime.errors import ArchiveError
 from ordo.runtime.native.cluster_time import TimeUnit, time_ns
-from ordo.runtime.native.sentinels import NULL_POSITION
 
 if TYPE_CHECKING:
     from ordo.archive.segments.reader import RecordedMessage
     from ordo.cluster.module.state.module_snapshot import ModuleSnapshot
-    from ordo.cluster.wire.records import ClusterActionRequest, ClusterIdentityEvent, ConfigurationEvent
+    from ordo.cluster.wire.records import ClusterActionRequest, ConfigurationEvent
 
 
 STAMPED = (EntryKind.MESSAGE, EntryKind.SESSION_OPEN, EntryKind.SESSION_CLOSE, EntryKind.TIMER)
@@ -48,10 +46,6 @@ class Survey:
     """Protocol level of the log."""
     configuration: NamedConfiguration | None = None
     """The newest one of the log; None while it has none."""
-    origin: Origin | None = None
-    """The identity that the newest record of one gave the log; None: it has that of its first record."""
-    former_position: int = NULL_POSITION
-    """Where the identity before that began; NULL_POSITION: there was none, or it is not known."""
     leads: dict[int, Lead] = field(default_factory=dict)
     """Who led the terms whose first records were added, by term."""
     is_suspended: bool = False
@@ -73,7 +67,6 @@ class Survey:
             {skip.log_position for skip in snapshot.skips},
             snapshot.level,
             snapshot.configuration,
-            None if snapshot.identity is None else Origin(snapshot.identity.identity, snapshot.identity.position),
             time_unit=snapshot.point.time_unit,
         )
 
@@ -123,12 +116,6 @@ class Survey:
             self.level = entry.values.level
         elif entry.kind is EntryKind.CONFIGURATION:
             self.configuration = decode_configuration(cast("ConfigurationEvent", entry.values))
-        elif entry.kind is EntryKind.CLUSTER_IDENTITY:
-            values = cast("ClusterIdentityEvent", entry.values)
-            found = Origin(pack_identity(values), begin_of_identity(values, entry.position))
-            if self.origin is not None and self.origin.identity != found.identity:
-                self.former_position = self.origin.position
-            self.origin = found
         elif entry.kind is EntryKind.SKIP:
             self.skipped.add(entry.values.skipped_position)
         elif entry.kind is EntryKind.CLUSTER_ACTION:

@@ -8,8 +8,6 @@ Nothing of the folder's log is changed below the end that the comparison told: t
     ConfigurationEvent       this member as the only voter
     SessionCloseEvents       of all sessions that were open
 
-Where the new cluster has other voters, the ConfigurationEvent is the last one: see `join_epoch`.
-
 While they are written, a row of the store keeps the member from being started; the store becomes that of the new epoch
 in one transaction. After a crash in between the same command begins again.
 """
@@ -24,7 +22,7 @@ from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.backup.build import ClosingRecords, open_archive, record_messages
 from ordo.backup.restore import close_log
 from ordo.cluster.admin.member_store import open_stopped
-from ordo.cluster.module.state.folder_rows import NOT_FOUNDED, Founded, Recovering
+from ordo.cluster.module.state.folder_rows import Recovering
 from ordo.cluster.module.state.state_store import Epoch
 from ordo.cluster.wire.configuration import NamedConfiguration
 from ordo.cluster.wire.log_identity import IDENTITY_BYTES, Origin
@@ -32,16 +30,14 @@ from ordo.runtime.errors import ClusterError
 from ordo.runtime.io.storage import FileStorage, Storage
 from ordo.runtime.native.clock import Clock, SystemClock
 from ordo.runtime.native.cluster_time import time_ms
-from ordo.runtime.native.sentinels import NULL_POSITION
 from ordo.salvage.comparison import Comparison, find_refusal
 from ordo.salvage.holding_rows import encode_holding
 from ordo.salvage.stopped_folder import keep_evidence, note_committed, remove_index
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from ordo.cluster.settings.config import NodeSettings
-    from ordo.cluster.wire.members import Member
     from ordo.salvage.holdings import Findings
 
 EVIDENCE = "recovery"
@@ -108,13 +104,11 @@ def go_on_alone(
     clock: Clock | None = None,
     draw: bytes = b"",
     tell: Callable[[Recovered], None] = lambda _: None,
-    others: Sequence[Member] = (),
 ) -> Recovered:
     """Make the log of a folder, as it was read, that of a cluster of its own, though others may have more of it.
 
     `evidence`: what is kept beside what the store had. `tell` keeps what is about to be done, before the store says
-    that it is. `others`: voters beside this member, which have to take the new epoch's records before they vote
-    (`join_epoch`). `draw` and what is raised: as `begin_epoch` has them.
+    that it is. `draw` and what is raised: as `begin_epoch` has them.
     """
     storage = storage or FileStorage(open_lmdb)
     member_id = config.node.member_id
@@ -123,7 +117,7 @@ def go_on_alone(
             f"member {member_id} has a snapshot alone, and no log behind it that a new epoch could follow: go on with "
             "another member, or restore a backup"
         )
-    closing = _close(config, findings, draw or secrets.token_bytes(IDENTITY_BYTES), others)
+    closing = _close(config, findings, draw or secrets.token_bytes(IDENTITY_BYTES))
     with open_stopped(config, storage) as store:
         base_position = findings.holding.end_position
         evidence_path = f"{config.cluster_dir}/{EVIDENCE}-{closing.identity.hex()[:12]}.json"
@@ -150,51 +144,16 @@ def go_on_alone(
                 closing.term_id,
                 time_ms(findings.survey.timestamp),
                 Origin(closing.identity, closing.identity_position),
-                Founded(end_position, _former_position(findings)) if others else NOT_FOUNDED,
             )
         )
     return made
 
 
-def join_epoch(config: NodeSettings, findings: Findings, storage: Storage | None = None) -> bool:
-    """Make a copy of a new epoch's log the folder of one of its voters; False where the log does not name it as one.
-
-    The log has then all records with which the epoch began: the one that names the members is the last of them. So
-    whichever voters elect a leader, it has what the new cluster goes on with.
-
-    Raises StorageInUseError while the node runs.
-    """
-    holding, survey = findings.holding, findings.survey
-    named = survey.configuration
-    if named is None or survey.origin is None or config.node.member_id not in named.ids().voter_ids or holding.damage:
-        return False
-    storage = storage or FileStorage(open_lmdb)
-    with open_stopped(config, storage) as store:
-        note_committed(storage, str(config.cluster_dir), holding.end_position)
-        founded = Founded(holding.end_position, survey.former_position)
-        store.join_epoch(holding.last_term_id, time_ms(survey.timestamp), survey.origin, founded)
-    return True
-
-
-def _former_position(findings: Findings) -> int:
-    """Return where the identity of the log began that a new epoch follows."""
-    origin = findings.survey.origin or findings.holding.origin
-    return NULL_POSITION if origin is None else origin.position
-
-
-def _close(config: NodeSettings, findings: Findings, draw: bytes, others: Sequence[Member]) -> ClosingRecords:
+def _close(config: NodeSettings, findings: Findings, draw: bytes) -> ClosingRecords:
     """Return the records of the new epoch."""
-    members = NamedConfiguration((config.own_member, *others), ())
+    members = NamedConfiguration((config.own_member,), ())
     assert findings.log is not None
-    return close_log(
-        findings.survey,
-        b"",
-        findings.log.term_length,
-        members,
-        config.cluster.cluster_id,
-        draw,
-        are_members_last=bool(others),
-    )
+    return close_log(findings.survey, b"", findings.log.term_length, members, config.cluster.cluster_id, draw)
 
 
 def _append(config: NodeSettings, storage: Storage, clock: Clock, findings: Findings, closing: ClosingRecords) -> int:

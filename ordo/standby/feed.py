@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ordo.backup.follow import LogBackup, OwnClusterBackup
+from ordo.backup.follow import LogBackup
 from ordo.backup.report import STOPPED
 from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.runtime.native.time_units import MILLISECOND_NS, SECOND_NS
@@ -54,11 +54,15 @@ class Feed:
             write,
             self._describe,
         )
-        self._client, self._primary = node.client, primary
-        self._own_id = node.config.node.member_id
-        self._backup = self._begin(LogBackup, primary.addresses)
-        self._promoted = ""
-        """The address of the node that is followed in place of the primary, whose cluster has this node."""
+        self._backup = LogBackup(
+            self._folder,
+            node.client,
+            primary.addresses,
+            credentials=primary.credentials,
+            interval_s=primary.interval_s,
+            report=primary.report,
+            standby_id=node.config.node.member_id,
+        )
         self._attached: Recording | None = None
         self._question: tuple[int, Reply] | None = None
         """When a node was asked how far its log is committed, in ns, and its reply."""
@@ -69,46 +73,6 @@ class Feed:
         self.has_gap = False
         """The primary has let go of the log that comes next: the standby begins anew with a snapshot."""
         self._counters = _Counters(node)
-
-    def _begin(self, make: type[LogBackup], addresses: list[str]) -> LogBackup:
-        return make(
-            self._folder,
-            self._client,
-            addresses,
-            credentials=self._primary.credentials,
-            interval_s=self._primary.interval_s,
-            report=self._primary.report,
-            standby_id=self._own_id,
-        )
-
-    def join(self, address: str) -> None:
-        """Leave the primary, for good, and follow a node of the cluster that has this node as a member."""
-        if address == self._promoted:
-            return
-        self._primary.report(f"the node at {address} was promoted, and names this one as a voter: its log is taken")
-        self._promoted = address
-        self._leave()
-        self._backup = self._begin(OwnClusterBackup, [address])
-        self._question, self.lag = None, Lag()
-
-    @property
-    def has_joined(self) -> bool:
-        """Whether the log is here with which the cluster began that has this node as a voter.
-
-        The record that names the voters is the last of it.
-        """
-        return bool(self._promoted) and self._own_id in self._module.committed.copied_voter_ids
-
-    @property
-    def silent_ms(self) -> int:
-        """How long ago the primary was heard; UNKNOWN_MS: never by this process."""
-        return _ms(self.lag.silent_ns(self._now_ns))
-
-    def _leave(self) -> None:
-        self._backup.close()
-        if self._attached is not None:
-            self._attached = None
-            self._module.log.release_copy()
 
     def work(self, now_ns: int) -> None:
         """Run one duty cycle.
@@ -172,9 +136,12 @@ class Feed:
             return
         self._is_closed = True
         told = self._backup.status()
-        self._leave()
+        self._backup.close()
         if self.lag.heard_ns is not None:
             self._folder.write_status({**told, "state": STOPPED})
+        if self._attached is not None:
+            self._attached = None
+            self._module.log.release_copy()
 
 
 class _Counters:

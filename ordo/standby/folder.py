@@ -38,7 +38,6 @@ STATUS = "standby.json"
 ORDER = "promote.json"
 SWITCH = "switch.json"
 PROMOTION = "promotion.json"
-REJOIN = "rejoin.json"
 SEEDING = "copying what there is"
 """The state of a standby that has no log yet to go on with."""
 OTHER_PRIMARY = "give the addresses of that cluster, or another data_dir"
@@ -46,25 +45,10 @@ OTHER_PRIMARY = "give the addresses of that cluster, or another data_dir"
 
 def demand_alone(config: NodeSettings) -> None:
     """Raise ConfigurationError unless node.toml names this node alone."""
-    demand_voter(config)
-    if len(config.member_list) != 1:
+    if len(config.member_list) != 1 or config.node.learner:
         raise ConfigurationError(
-            f"members: {len(config.member_list)} are named; a former primary comes back as a standby of its own, so "
-            "its node.toml names it alone"
-        )
-
-
-def demand_voter(config: NodeSettings) -> None:
-    """Raise ConfigurationError unless node.toml names this node as a voter of the cluster that it may become."""
-    if config.node.learner:
-        raise ConfigurationError(
-            "learner: a standby becomes a voter when it is promoted, alone or with the other standby nodes that "
-            "[[members]] names: remove learner from its node.toml"
-        )
-    if len(config.member_list) > 1 and (config.node.data_dir / REJOIN).exists() and not is_promoted(config):
-        raise ConfigurationError(
-            f"members: {len(config.member_list)} are named, and {config.node.data_dir} is the folder of a former "
-            "primary that came back: it is a standby of its own, so its node.toml names it alone"
+            f"members: {len(config.member_list)} are named; a standby is promoted to a cluster of one, so its "
+            "node.toml names it alone, as a voter"
         )
 
 

@@ -5,8 +5,6 @@
     following    a node runs, and its log grows with the primary's (ordo.standby.feed)
     promotion    ordered by an operator, or the primary has ended its log for this standby to go on: the stopped
                  folder gets a new epoch (ordo.standby.promotion)
-    joining      another standby of node.toml was promoted, and its log names this node, which has taken it up to
-                 there: the folder becomes that of a voter (ordo.salvage.new_epoch.join_epoch)
     on its own   a plain node
 
 A crash in any of them is followed by the same one: what is in the folder decides.
@@ -37,7 +35,7 @@ from ordo.standby.folder import (
     read_number,
 )
 from ordo.standby.node import StandbyNode
-from ordo.standby.promotion import complete, join, order_switch, promote
+from ordo.standby.promotion import complete, order_switch, promote
 from ordo.standby.report import remember
 from ordo.transport.client.client_transport import ClientTransport
 from ordo.transport.secure.settings import Encryption
@@ -74,8 +72,6 @@ class Lives:
         node, self._node = self._node, None
         if node is not None and node.feed is not None and node.feed.has_gap:
             begin_anew(config)
-        if node is not None and node.is_voter and self._join(config):
-            return Node
         if node is not None and node.is_successor:
             order_switch(config)
             return self._promote(config)
@@ -115,13 +111,6 @@ class Lives:
         self._tell_promotion(promote(config))
         write_json(config.node.data_dir / STATUS, {"state": PROMOTED})
         return Node
-
-    def _join(self, config: NodeSettings) -> bool:
-        if not join(config):
-            self._primary.report("the log that was taken does not name this node as a voter: it goes on as a standby")
-            return False
-        write_json(config.node.data_dir / STATUS, {"state": PROMOTED})
-        return True
 
     def _tell_promotion(self, done: Promotion) -> None:
         for line in done.lines():

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ordo.cluster.node.node import Node, NodeSeams
-from ordo.standby.feed import UNKNOWN_MS, Feed, Primary
+from ordo.standby.feed import Feed, Primary
 from ordo.standby.folder import Write
-from ordo.standby.others import Others, others_of
 
 if TYPE_CHECKING:
     from ordo.cluster.container.versions import ServiceVersions
@@ -17,10 +16,7 @@ if TYPE_CHECKING:
 
 
 class StandbyNode(Node):
-    """Runs the services over the primary's log, and is a source of that log itself.
-
-    Of the members in node.toml it is itself alone: the others are those that it becomes a cluster with.
-    """
+    """Runs the services over the primary's log, and is a source of that log itself."""
 
     is_standby: ClassVar[bool] = True
 
@@ -46,29 +42,13 @@ class StandbyNode(Node):
         self._number = number
         self.is_successor = False
         """The log that is here has ended for this standby to go on: it is whole."""
-        self.is_voter = False
-        """The log that is here is that of a cluster which has this node as a voter, up to what it had."""
         self.feed: Feed | None = None
-        self.others: Others | None = None
-        self._others = others_of(config)
-        alone = config.model_copy(
-            update={"members": [one for one in config.members if one.id == config.node.member_id]}
-        )
-        super().__init__(alone, seams, services, on_tick)
+        super().__init__(config, seams, services, on_tick)
 
     def start(self) -> None:
         super().start()
         self.feed = Feed(self, self._primary, self._write)
         self._closers.append(self.feed.close)
-        if self._others:
-            own_id = self.config.node.member_id
-            self.others = Others(self.client, own_id, self._others, self._primary.credentials)
-            self._closers.append(self.others.close)
-
-    def _look(self) -> dict[str, Any]:
-        """Return what operators are shown, and the other standby nodes: that it is one, and hears its primary."""
-        heard_ms = UNKNOWN_MS if self.feed is None else self.feed.silent_ms
-        return {**super()._look(), "is_standby": 1, "standby_heard_ms": heard_ms}
 
     def _on_tick(self, now_ns: int) -> None:
         super()._on_tick(now_ns)
@@ -76,14 +56,7 @@ class StandbyNode(Node):
         if feed is None or member.has_ended:
             return
         feed.work(now_ns)
-        if self.others is not None:
-            self.others.work(now_ns)
-            if self.others.promoted:
-                feed.join(self.others.promoted)
-        if feed.has_joined:
-            self.is_voter = True
-            member.start_again("this standby has the log of the cluster that has it as a member")
-        elif feed.has_gap:
+        if feed.has_gap:
             member.start_again(
                 "the primary has deleted the log that comes next here: this standby begins anew with a snapshot"
             )
@@ -95,7 +68,6 @@ class StandbyNode(Node):
 
     def leave(self) -> None:
         """Leave the primary's log."""
-        for one in (self.feed, self.others):
-            if one is not None:
-                one.close()
+        if self.feed is not None:
+            self.feed.close()
         super().leave()

@@ -15,9 +15,8 @@ from ordo.runtime.errors import ClusterError, OrdoError, StorageInUseError
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.clock import SystemClock
 from ordo.salvage.holdings import examine
-from ordo.salvage.new_epoch import go_on_alone, join_epoch
+from ordo.salvage.new_epoch import go_on_alone
 from ordo.standby.folder import ORDER, PROMOTION, STATUS, is_promoted, read_number
-from ordo.standby.others import others_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,8 +50,6 @@ class Promotion(NamedTuple):
     """Why what the standby had behind `position` could not be used; empty where it had nothing there."""
     is_switch: bool = False
     """The primary has ended its log for this standby to go on: nothing is lost."""
-    voter_count: int = 1
-    """How many voters the new cluster has: this node, and the others that its node.toml names."""
 
     @property
     def lost_bytes(self) -> int:
@@ -77,9 +74,9 @@ class Promotion(NamedTuple):
         else:
             yield self._describe_unknown()
         yield (
-            f"promoted: a cluster of {self.voter_count} with identity {self.identity[:12]}, in term {self.term_id}, "
-            f"goes on behind position={self.position}; {self.closed_session_count} sessions are closed, and clients "
-            "that have its address in their list go over"
+            f"promoted: a cluster of one with identity {self.identity[:12]}, in term {self.term_id}, goes on behind "
+            f"position={self.position}; {self.closed_session_count} sessions are closed, and clients that have its "
+            "address in their list go over"
         )
         yield (
             "never let the former cluster go on: stop its members, and keep their folders; what they have behind "
@@ -129,17 +126,6 @@ def order_switch(config: NodeSettings) -> None:
     write_json(config.node.data_dir / ORDER, {"number": read_number(config)})
 
 
-def join(config: NodeSettings) -> bool:
-    """Make a stopped standby's folder that of a voter of the cluster whose log it has; False where it is not one.
-
-    The order to promote this node ends: the cluster goes on without.
-    """
-    if not join_epoch(config, examine(config)):
-        return False
-    clear_order(config)
-    return True
-
-
 def _number_of_order(config: NodeSettings) -> int:
     """Return the number in the order of a switch; 0: an operator ordered the promotion, or nobody did."""
     return int(read_json(config.node.data_dir / ORDER).get("number", 0))
@@ -179,11 +165,10 @@ def _carry_out(config: NodeSettings) -> None:
             made.closed_session_count,
             holding.damage,
             is_switch,
-            len(config.member_list),
         )
         write_json(directory / PROMOTION, promotion._asdict())
 
-    go_on_alone(config, findings, evidence, tell=tell, others=others_of(config))
+    go_on_alone(config, findings, evidence, tell=tell)
 
 
 def _is_successor(config: NodeSettings, successor: int) -> bool:

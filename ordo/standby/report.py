@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ordo.backup.folder import CLUSTER, read_json
 from ordo.backup.report import GONE, STOPPED, read_status
-from ordo.runtime.errors import OrdoError
 from ordo.standby.folder import SEEDING, STATUS, demand_standby, is_promoted
-from ordo.standby.others import Standing, look_at_others, others_of
 from ordo.standby.promotion import read_promotion
 
 if TYPE_CHECKING:
@@ -56,17 +54,6 @@ def describe_standby(config: NodeSettings) -> Told:
     }
 
 
-def describe_others(config: NodeSettings, credentials: bytes) -> list[Told]:
-    """Return what the other standby nodes of node.toml say of themselves, or why they cannot be asked."""
-    if not others_of(config):
-        return []
-    looks = look_at_others(config, credentials)
-    return [
-        {"endpoint": address, **({"problem": one.message} if isinstance(one, OrdoError) else one._asdict())}
-        for address, one in looks.items()
-    ]
-
-
 def find_life(found: Told) -> str:
     """Return what shows that the primary is not gone, or an empty string.
 
@@ -83,13 +70,6 @@ def find_life(found: Told) -> str:
 
 def describe_lines(found: Told) -> Iterator[str]:
     """Yield the status as lines for people."""
-    yield from _describe_own(found)
-    for one in found.get("nodes", ()):
-        text = str(Standing(**one)) if "position" in one else f"{one['endpoint']} cannot be asked: {one['problem']}"
-        yield f"other              {text}"
-
-
-def _describe_own(found: Told) -> Iterator[str]:
     yield f"state              {found.get('state', 'never ran')}"
     if found["primary"]:
         yield f"primary            {found['primary']}"

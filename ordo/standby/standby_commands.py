@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from ordo.standby.rejoin import Rejoined
 
 CONFIG = Annotated[Path, typer.Option(help="node.toml of the standby, which names it alone in [[members]]")]
-OTHERS_TOKEN = Annotated[
-    Path | None, typer.Option(help="file with a token for the other standby nodes, where they have [[tokens]]")
-]
 JSON = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 POLL_S = 0.02
 
@@ -67,7 +63,7 @@ def run_standby(
     from ordo.runtime.reporting.logging import configure_program, get_logger
     from ordo.runtime.security.credentials import credentials_from_file
     from ordo.standby.feed import Primary
-    from ordo.standby.folder import demand_voter
+    from ordo.standby.folder import demand_alone
     from ordo.standby.lives import Lives
 
     configure_program()
@@ -76,7 +72,7 @@ def run_standby(
     loaded = load_config(config)
     apply_log_settings(loaded)
     watch_log_settings(lambda: load_config(config))
-    demand_voter(loaded)
+    demand_alone(loaded)
     kept = read_json(loaded.node.data_dir / CLUSTER).get("endpoints", ())
     addresses = parse_list(endpoints) if endpoints else list(kept)
     demand_addresses(addresses)
@@ -90,14 +86,12 @@ def run_standby(
 
 
 @standby_app.command()
-def status(config: CONFIG, token_file: OTHERS_TOKEN = None, as_json: JSON = False) -> None:
-    """Show how far a standby is, and the others of its node.toml, and what would be lost if its primary ended now."""
+def status(config: CONFIG, as_json: JSON = False) -> None:
+    """Show how far a standby is, and what would be lost if its primary ended now."""
     from ordo.cluster.settings.config import load_config
-    from ordo.standby.report import describe_lines, describe_others, describe_standby
+    from ordo.standby.report import describe_lines, describe_standby
 
-    loaded = load_config(config)
-    found = describe_standby(loaded)
-    found["nodes"] = describe_others(loaded, _credentials(token_file))
+    found = describe_standby(load_config(config))
     print(json.dumps(found, indent=1) if as_json else "\n".join(describe_lines(found)))
 
 
@@ -109,23 +103,19 @@ def promote(
         typer.Option("--although-alive", help="yes, the primary answers: who goes on using it is in another cluster"),
     ] = False,
     timeout: Annotated[float, typer.Option(min=1, help="give up waiting after this many seconds")] = 60.0,
-    token_file: OTHERS_TOKEN = None,
     as_json: JSON = False,
 ) -> None:
-    """Make a standby a cluster, which goes on behind the last record that it has of its primary's log.
-
-    The other standby nodes that its node.toml names join it by themselves. They are asked first how far they are, and
-    the order is refused where one of them has more, is of another cluster, or most of them do not answer.
+    """Make a standby a cluster of one, which goes on behind the last record that it has of its primary's log.
 
     Prints the exact position up to which it has that log, and what cannot be known. The process of `ordo standby run`
     carries it out; where none runs, this command does, and `ordo standby run` or `ordo node` starts the cluster.
 
-    Exit status: 1 where it is refused, also as the primary was heard within three seconds, or there is no log yet.
+    Exit status: 1 where it is refused: the primary was heard within three seconds, or the standby has no log yet.
     """
     from ordo.cluster.settings.config import load_config
 
     loaded = load_config(config)
-    done = _order(loaded, although_alive, timeout, _credentials(token_file))
+    done = _order(loaded, although_alive, timeout)
     print(json.dumps(done.describe(), indent=1) if as_json else "\n".join(done.lines()))
 
 
@@ -155,8 +145,7 @@ def switch(
 
     loaded = load_config(config)
     with reach_primary(loaded, endpoints, token_file) as cluster:
-        tell = partial(typer.echo, err=True)
-        done = switch_over(loaded, cluster, timeout, tell, _credentials(token_file))
+        done = switch_over(loaded, cluster, timeout, lambda text: typer.echo(text, err=True))
     print(json.dumps(done.describe(), indent=1) if as_json else "\n".join(done.lines()))
 
 
@@ -205,6 +194,7 @@ def _rejoin(
     """Compare, keep and carry it out, or go on with what was begun. Raises OrdoError where it is refused."""
     from ordo.archive.store.lmdb_store import open_lmdb
     from ordo.runtime.io.storage import FileStorage
+    from ordo.runtime.security.credentials import credentials_from_file
     from ordo.standby.rejoin import compare_folder, find_refusal, finish, is_begun
     from ordo.standby.rejoin import rejoin as carry_out
     from ordo.standby.successor_log import SuccessorLog
@@ -217,7 +207,7 @@ def _rejoin(
         encryption, keys = config.encryption, None
         if encryption.is_on:
             keys = Encryption(str(encryption.key_file), str(encryption.trusted_file))
-        credentials = _credentials(token_file)
+        credentials = b"" if token_file is None else credentials_from_file(token_file)()
         with SuccessorLog(addresses, credentials, keys, timeout_s) as successor:
             findings, found, kept = compare_folder(config, successor)
         refusal = find_refusal(found, drop)
@@ -228,39 +218,17 @@ def _rejoin(
         return carry_out(config, addresses, findings, found, kept)
 
 
-def _credentials(token_file: Path | None) -> bytes:
-    from ordo.runtime.security.credentials import credentials_from_file
-
-    return b"" if token_file is None else credentials_from_file(token_file)()
-
-
-def _ask_others(config: NodeSettings, although_alive: bool, credentials: bytes) -> None:
-    """Tell how far each of the standby nodes is. Raises ClusterError where this one may not go on with them."""
-    from ordo.standby.others import Standing, find_own, find_refusal, look_at_others, others_of
-
-    if not others_of(config):
-        return
-    own, looks = find_own(config), look_at_others(config, credentials)
-    typer.echo(f"{own} (this node)", err=True)
-    for address, look in looks.items():
-        text = str(look) if isinstance(look, Standing) else f"{address} cannot be asked what it has: {look.message}"
-        typer.echo(text, err=True)
-    answered = [one for one in looks.values() if isinstance(one, Standing)]
-    if refusal := find_refusal(own, answered, len(config.member_list), although_alive=although_alive):
-        raise ClusterError(refusal)
-
-
-def _order(config: NodeSettings, although_alive: bool, timeout_s: float, credentials: bytes) -> Promotion:
+def _order(config: NodeSettings, although_alive: bool, timeout_s: float) -> Promotion:
     """Have who has the folder carry it out. Raises OrdoError where it is refused, or takes too long."""
     from ordo.archive.store.lmdb_store import open_lmdb
     from ordo.backup.folder import write_json
     from ordo.runtime.io.storage import FileStorage
-    from ordo.standby.folder import ORDER, demand_voter, has_log, is_promoted
+    from ordo.standby.folder import ORDER, demand_alone, has_log, is_promoted
     from ordo.standby.promotion import complete, read_promotion
     from ordo.standby.promotion import promote as carry_out
     from ordo.standby.report import describe_standby, find_life
 
-    demand_voter(config)
+    demand_alone(config)
     directory, found = config.node.data_dir, describe_standby(config)
     if is_promoted(config):
         if (directory / ORDER).exists() and (done := complete(config)) is not None:
@@ -274,7 +242,6 @@ def _order(config: NodeSettings, although_alive: bool, timeout_s: float, credent
             f"the primary {answered}: it is not gone, and there would be two clusters. Stop it first, or give "
             "--although-alive"
         )
-    _ask_others(config, although_alive, credentials)
     write_json(directory / ORDER, {"although_alive": although_alive})
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s:

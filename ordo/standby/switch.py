@@ -26,8 +26,7 @@ from ordo.cluster.wire.counters.counter_types import SUCCESSOR_MAX, ControlToggl
 from ordo.runtime.errors import ClusterError, OrdoError, OutcomeUnknownError
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.security.credentials import credentials_from_file
-from ordo.standby.folder import SWITCH, demand_voter, is_promoted, read_number, read_origin
-from ordo.standby.others import Standing, find_discord, find_own, look_at_others, others_of
+from ordo.standby.folder import SWITCH, demand_alone, is_promoted, read_number, read_origin
 from ordo.standby.promotion import Promotion, read_promotion
 from ordo.standby.report import describe_standby
 from ordo.transport.secure.settings import Encryption
@@ -59,23 +58,17 @@ def reach_primary(config: NodeSettings, endpoints: str | None, token_file: Path 
 
 
 def switch_over(
-    config: NodeSettings,
-    cluster: RemoteCluster,
-    timeout_s: float,
-    tell: Callable[[str], object],
-    credentials: bytes = b"",
+    config: NodeSettings, cluster: RemoteCluster, timeout_s: float, tell: Callable[[str], object]
 ) -> Promotion:
     """Switch, or go on with a switch that was begun. `tell` takes a line about each step.
-
-    `credentials`: for the other standby nodes of node.toml, which are asked whether they can go on with this one.
 
     Raises ClusterError where it is refused or was given up, and the primary goes on; OutcomeUnknownError where it is
     not known yet who does: the same again finds out.
     """
-    demand_voter(config)
+    demand_alone(config)
     found = describe_standby(config)
     if not is_promoted(config):
-        _hand_over(config, found, cluster, timeout_s, tell, credentials)
+        _hand_over(config, found, cluster, timeout_s, tell)
         _await_promotion(config, timeout_s)
     elif not read_number(config):
         raise ClusterError(f"{config.node.data_dir}: this standby was promoted before; see `ordo standby status`")
@@ -92,7 +85,6 @@ def _hand_over(
     cluster: RemoteCluster,
     timeout_s: float,
     tell: Callable[[str], object],
-    credentials: bytes,
 ) -> None:
     """Have the primary's log end for this standby; where it has before, for this one or another, leave it so."""
     leader, toggle = _find_settled(cluster, timeout_s)
@@ -105,7 +97,6 @@ def _hand_over(
     _demand_same(config, cluster, leader)
     if toggle == ControlToggle.SUSPEND and not is_begun:
         raise ClusterError("the primary is suspended; have it go on first (`ordo cluster resume`)")
-    _demand_others(config, credentials)
     number = read_number(config) or _draw(config)
     try:
         if toggle != ControlToggle.SUSPEND:
@@ -163,16 +154,6 @@ def _demand_same(config: NodeSettings, cluster: RemoteCluster, leader: RemoteMem
             f"the cluster at these endpoints has identity {theirs}, and the log of this standby {own or 'none yet'}: "
             "give --endpoints of the cluster that it follows"
         )
-
-
-def _demand_others(config: NodeSettings, credentials: bytes) -> None:
-    """Raise ClusterError unless most standby nodes answer, all of one cluster: behind the end nobody else can serve."""
-    if not others_of(config):
-        return
-    looks = look_at_others(config, credentials)
-    answered = [one for one in looks.values() if isinstance(one, Standing)]
-    if discord := find_discord(find_own(config), answered, len(config.member_list)):
-        raise ClusterError(discord)
 
 
 def _draw(config: NodeSettings) -> int:

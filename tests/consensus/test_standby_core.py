@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 
 from ordo.cluster.module.state.random_source import UniformDraws
-from ordo.consensus.core import ConsensusCore
 from ordo.consensus.standby import StandbyCore
 from ordo.consensus.state.commands import Commit, PersistTerm
 from ordo.consensus.state.configuration import Configuration
@@ -50,14 +49,3 @@ def test_it_neither_stands_nor_votes_however_long_it_hears_nothing() -> None:
     assert core.take_commands() == []
     assert core.state is ElectionState.INIT and core.leader_member_id == NULL_MEMBER and not core.is_leading
     assert core.configuration == Configuration((9,))
-
-
-def test_what_a_cluster_of_standby_nodes_began_with_is_committed_without_a_leader() -> None:
-    """The other nodes take it from whoever has it; what stands behind it needs a quorum as ever."""
-    settings = ConsensusSettings(member_id=9, member_ids=(9, 10, 11))
-    durable = DurableState(4, [(4, 0)], append_position=4096, commit_position=1024, founded_position=2048)
-    core = ConsensusCore(settings, durable, UniformDraws(Random(1)))
-    core.start(S)
-    assert core.take_commands() == [Commit(2048)] and core.commit_position == 2048
-    core.tick(2 * S)
-    assert core.commit_position == 2048 and core.leader_member_id == NULL_MEMBER

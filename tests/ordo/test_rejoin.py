@@ -412,7 +412,7 @@ def test_a_configuration_that_names_others_and_the_folder_of_another_member_are_
 ) -> None:
     before = path.read_text()
     path.write_text(before + '[[members]]\nid = 1\nhost = "127.0.0.1"\nport = 21000\n')
-    assert "a former primary comes back as a standby of its own" in rejoin()[2]
+    assert "a standby is promoted to a cluster of one" in rejoin()[2]
     path.write_text(before.replace("member_id = 0", "member_id = 3").replace("id = 0\nhost", "id = 3\nhost"))
     assert "is that of member 0 of cluster 0" in rejoin()[2]
     path.write_text(before.replace("/data", "/empty"))

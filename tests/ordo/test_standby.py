@@ -30,7 +30,6 @@ from ordo.standby.feed import Primary
 from ordo.standby.folder import (
     ORDER,
     PROMOTION,
-    REJOIN,
     SEEDING,
     STATUS,
     begin_anew,
@@ -158,22 +157,12 @@ def test_a_crash_while_a_folder_is_made_is_of_no_account(path: Path) -> None:
     assert is_standby(config) and not has_log(config)
 
 
-def test_a_former_primary_that_comes_back_is_named_alone(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_standby_is_promoted_to_a_cluster_of_one(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path.write_text(path.read_text() + '[[members]]\nid = 1\nhost = "127.0.0.1"\nport = 20010\n')
     with pytest.raises(ConfigurationError, match="2 are named"):
         demand_alone(load_config(path))
-    config = load_config(path)
-    config.node.data_dir.mkdir()
-    write_json(config.node.data_dir / REJOIN, {})
     status, _, errors = told(capsys, "run", "--config", str(path), "--endpoints", "127.0.0.1:1")
     assert status == EXIT_USAGE and "its node.toml names it alone" in errors
-
-
-def test_a_standby_is_no_learner(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    learner = path.read_text().replace("[[members]]", "learner = true\n[[members]]", 1)
-    path.write_text(learner + '[[members]]\nid = 1\nhost = "127.0.0.1"\nport = 20010\n')
-    status, _, errors = told(capsys, "run", "--config", str(path), "--endpoints", "127.0.0.1:1")
-    assert status == EXIT_USAGE and "remove learner from its node.toml" in errors
 
 
 def test_whom_to_follow_must_be_said_once(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,6 @@ from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.levels import IDENTITY_LEVEL
 from ordo.cluster.wire.log_identity import (
     IDENTITY_BYTES,
-    Log,
     LogIdentity,
     Origin,
     begin_of_identity,
@@ -27,7 +26,7 @@ from ordo.cluster.wire.log_identity import (
     unpack_identity,
 )
 from ordo.runtime.errors import ClusterError
-from ordo.runtime.native.sentinels import NULL_POSITION, NULL_VALUE
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from random import Random
@@ -92,18 +91,6 @@ class ClusterIdentity:
         self._rows.put_origin(found)
         self.origin = found
         self._host.announce("cluster.identity", f"this is the log of the cluster with identity {found.identity.hex()}")
-
-    def is_of_another_promotion(self, other: Log) -> bool:
-        """Return whether two standby nodes of one cluster were promoted, and a log is of that which is not this one.
-
-        The other log ends with the former cluster's, or is read no further than where this one begins, so positions
-        alone say nothing. But what has not come to this cluster yet shows the identity of the former one, or an earlier
-        one.
-        """
-        former_position = self._rows.founded.former_position
-        if self.origin is None or former_position == NULL_POSITION or not other.identity:
-            return False
-        return self.origin.identity != other.identity and other.position > former_position
 
     def on_record(self, record: LogRecord) -> None:
         """Note a record of this member's durable log; it need not be committed."""

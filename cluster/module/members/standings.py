@@ -228,7 +228,7 @@ class Standings:
 
     def _is_of_this_cluster(self, member_id: int, shown: Shown) -> bool:
         own = self._own_log
-        if not are_of_two_clusters(own, shown.log) and not self._identity.is_of_another_promotion(shown.log):
+        if not are_of_two_clusters(own, shown.log):
             self._foreign.pop(member_id, None)
             self._told.discard((member_id, FOREIGN))
             return True

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from ordo.cluster.wire.log_identity import IDENTITY_BYTES, Origin
 from ordo.runtime.errors import ClusterError
 from ordo.runtime.io.storage import MetadataStore, Transaction
-from ordo.runtime.native.sentinels import NULL_POSITION
 
 NO_NUMBER = 0
 ACCEPTED_LEAP = 1 << 32
@@ -22,7 +21,6 @@ _START = b"start"
 _RECOVERING = b"recovering"
 _REJOINING = b"rejoining"
 _STANDBY = b"standby"
-_FOUNDED = b"founded"
 _BEGUN_ANEW = b"2"
 _PEER = b"peer/"
 _PEER_CLUSTER = b"peer-cluster/"
@@ -31,7 +29,6 @@ _ORIGIN_ROW = struct.Struct(f">{IDENTITY_BYTES}sq")
 _START_ROW = struct.Struct(">qq")
 _I32 = struct.Struct(">i")
 _REJOINING_ROW = struct.Struct(">q")
-_FOUNDED_ROW = struct.Struct(">qq")
 _RECOVERING_ROW = struct.Struct(">qq")
 
 
@@ -61,22 +58,10 @@ class Recovering(NamedTuple):
     """It knew the log to be committed up to here."""
 
 
-class Founded(NamedTuple):
-    """What a cluster of several standby nodes began with."""
-
-    position: int
-    """Up to here its log is committed, since nobody votes in it without; 0: the folder is of no such cluster."""
-    former_position: int
-    """Here began the identity of the log that they had copied; NULL_POSITION: it is not known."""
-
-
-NOT_FOUNDED = Founded(0, NULL_POSITION)
-
-
 class FolderRows:
     """The rows of a store that say whose the folder is, and what is being made of it.
 
-    The keys are `owner`, `origin`, `start`, `recovering`, `rejoining`, `standby`, `founded`, `peer/<member id>` and
+    The keys are `owner`, `origin`, `start`, `recovering`, `rejoining`, `standby`, `peer/<member id>` and
     `peer-cluster/<member id>`.
 
     Every change is durable when the call returns.
@@ -176,26 +161,10 @@ class FolderRows:
         self._forget_peers(txn)
         txn.put(_ORIGIN, _ORIGIN_ROW.pack(*origin))
 
-    @property
-    def founded(self) -> Founded:
-        """What the cluster began with, if it was one of several standby nodes.
-
-        It is served before there is a leader: the other nodes take it from here.
-        """
-        row = self._store.get(_FOUNDED)
-        return Founded(*_FOUNDED_ROW.unpack(row)) if row else NOT_FOUNDED
-
-    def put_founded(self, txn: Transaction, founded: Founded) -> None:
-        """Note what the cluster began with; NOT_FOUNDED: it is none of several standby nodes."""
-        txn.delete(_FOUNDED)
-        if founded.position:
-            txn.put(_FOUNDED, _FOUNDED_ROW.pack(*founded))
-
     def become_standby(self, txn: Transaction, log_position: int) -> None:
         """End a rejoin: the log, which ends at a position, is a copy of another cluster's."""
         origin = self.origin
         txn.delete(_REJOINING)
-        self.put_founded(txn, NOT_FOUNDED)
         self._forget_peers(txn)
         if origin is not None and origin.position > log_position:
             txn.delete(_ORIGIN)  # the record that named it is not in the log any more

@@ -396,7 +396,6 @@ class Recovery:
             self.distrust,
             self.known_position,
             self.leads,
-            min(self._store.folder.founded.position, self.append_position),
         )
 
     def _read_lead(self, term_id: int, base_position: int) -> Lead | None:

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ordo.cluster.module.state.folder_rows import NOT_FOUNDED, FolderRows, Founded
+from ordo.cluster.module.state.folder_rows import FolderRows
 from ordo.cluster.wire.log_identity import Origin
 from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.messages import Lead
@@ -113,8 +113,6 @@ class Epoch(NamedTuple):
     """The first one of the new cluster; it begins at `base_position`."""
     timestamp_ms: int
     origin: Origin
-    founded: Founded = NOT_FOUNDED
-    """What the new cluster began with, where it has several voters."""
 
 
 class Skip(NamedTuple):
@@ -273,14 +271,6 @@ class StateStore:
                 txn.put(_TERM + _I64.pack(term_id), _I64.pack(base_position))
             txn.put(_VOTE, _VOTE_ROW.pack(epoch.term_id, epoch.end_position, epoch.timestamp_ms))
             self.folder.begin_epoch(txn, epoch.origin)
-            self.folder.put_founded(txn, epoch.founded)
-
-    def join_epoch(self, term_id: int, timestamp_ms: int, origin: Origin, founded: Founded) -> None:
-        """Make a copy of a new epoch's log that of one of its voters, in one transaction."""
-        with self._store.transaction() as txn:
-            txn.put(_VOTE, _VOTE_ROW.pack(term_id, founded.position, timestamp_ms))
-            self.folder.begin_epoch(txn, origin)
-            self.folder.put_founded(txn, founded)
 
     def become_standby(self, log_position: int) -> None:
         """Make the folder a standby's whose log ends at a position, in one transaction."""

@@ -16,7 +16,6 @@ BLOCKS = {
 }
 
 TEMPLATES = {
-    "BackupQuery": layout.BACKUP_QUERY_ID,
     "SessionEvent": layout.SESSION_EVENT_ID,
     "SessionConnectRequest": layout.SESSION_CONNECT_REQUEST_ID,
     "SessionCloseRequest": layout.SESSION_CLOSE_REQUEST_ID,
