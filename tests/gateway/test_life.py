@@ -53,6 +53,16 @@ def test_without_a_leader_it_does_not_serve_and_says_what_became_of_requests(
         assert "nothing was sent" in refused.value.details() or "nothing was executed" in refused.value.details()
 
 
+@pytest.mark.usefixtures("executed_nodes")
+def test_a_gateway_that_is_executed_as_users_do_serves_and_ends(
+    lend_cluster: LendCluster, start_gateway: StartGateway
+) -> None:
+    gateway = start_gateway(lend_cluster(BANK, member_count=1))
+    assert isinstance(gateway.process, subprocess.Popen), "it is not forked"
+    await_status(gateway.address, health_pb2.HealthCheckResponse.SERVING)
+    assert gateway.stop() == 0
+
+
 def test_a_gateway_with_certificates_lets_in_only_who_has_one(
     lend_cluster: LendCluster, start_gateway: StartGateway, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -89,6 +90,17 @@ def test_what_librdkafka_compresses_is_read(start_door: StartDoor, topic: str) -
         sent.await_all()
         wanted += payloads
     assert read_all(address, topic, len(wanted)) == list(enumerate(wanted, 1))
+
+
+@pytest.mark.usefixtures("executed_nodes")
+def test_a_door_that_is_executed_as_users_do_serves_and_ends(start_door: StartDoor, topic: str) -> None:
+    door = start_door()
+    assert isinstance(door.process, subprocess.Popen), "it is not forked"
+    sent = Sent(door.address)
+    sent.send(topic, [b"one"])
+    sent.await_all()
+    assert read_all(door.address, topic, 1) == [(1, b"one")]
+    assert door.stop() == 0
 
 
 def test_kafka_python_and_aiokafka_read_what_each_other_sends(start_door: StartDoor, topic: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from threading import Event
 
@@ -45,6 +46,18 @@ def test_messages_come_in_order_and_each_is_tried_until_it_is_taken(lend_cluster
         with hook(cluster, "in-order", posts.url, tmp_path / "log") as again:
             posts.await_taken(len(payloads) + 1, again)
         assert [one.payload for one in posts.taken] == [*payloads, "while it was away"]
+
+
+@pytest.mark.usefixtures("executed_nodes")
+def test_a_hook_that_is_executed_as_users_do_posts_and_ends(lend_cluster: LendCluster, tmp_path: Path) -> None:
+    cluster = lend_cluster("ordo:Ordering")
+    with receiver() as posts, hook(cluster, "executed", posts.url, tmp_path / "log", "--start", "live") as running:
+        assert isinstance(running.process, subprocess.Popen), "it is not forked"
+        await_consumer(cluster, "executed")
+        send(cluster, ["one"])
+        posts.await_taken(1, running)
+        assert running.stop() == 0
+    assert [one.payload for one in posts.taken] == ["one"]
 
 
 def await_consumer(cluster: LocalCluster, name: str) -> None:
