@@ -152,19 +152,18 @@ class SbeSchema:
         """(message name, version it was written with, values). Raises ValueError for what the schema does not know."""
         if len(data) < self.header.length_bytes:
             raise ValueError(f"{len(data)} bytes are no message header")
-        block_length, template_id, schema_id, version = (
-            self.header.value(name, data, 0) for name in ("blockLength", "templateId", "schemaId", "version")
-        )
-        if schema_id != self.schema_id:
-            raise ValueError(f"schema id {schema_id}, expected {self.schema_id}")
-        block = self.messages.get(template_id)
-        if block is None:
-            raise ValueError(f"unknown template id {template_id} of version {version}")
         try:
-            values = _Reading(data, self.header.length_bytes, version).block(block, block_length)
+            block_length, template_id, schema_id, version = (
+                self.header.value(name, data, 0) for name in ("blockLength", "templateId", "schemaId", "version")
+            )
+            if schema_id != self.schema_id:
+                raise ValueError(f"schema id {schema_id}, expected {self.schema_id}")
+            block = self.messages.get(template_id)
+            if block is None:
+                raise ValueError(f"unknown template id {template_id} of version {version}")
+            return block.name, version, _Reading(data, self.header.length_bytes, version).block(block, block_length)
         except struct.error as error:
             raise ValueError(f"cut short: {error}") from error
-        return block.name, version, values
 
 
 def _schema_of(file: SchemaFile) -> SbeSchema:

@@ -51,6 +51,8 @@ PRIMITIVES: dict[str, Primitive] = {
     "double": Primitive("d", 8, pa.float64(), math.nan),
 }
 REALS = ("float", "double")
+VALUES_MAX = 1 << 16
+"""Values of all messages of a schema: composites that refer twice to one another have twice as many at each level."""
 
 Reader = Callable[[bytes, int], Any]
 
@@ -87,6 +89,8 @@ class TypeTable:
     def __init__(self, file: SchemaFile) -> None:
         self._file = file
         self._order = ">" if file.is_big_endian else "<"
+        self._count = 0
+        """Values so far."""
 
     def field(self, field: Field) -> Encoding:
         """Return the encoding of a message's field. Raises KeyError and ValueError for what the schema lacks."""
@@ -110,12 +114,23 @@ class TypeTable:
         return IntegerRecord(composite.length_bytes, parts, constants)
 
     def var_data(self, composite: Composite) -> tuple[IntegerRecord, str | None]:
-        """Return the length's layout of a composite for var-data, and the character set of its content."""
+        """Return the length's layout of a composite for var-data, and the character set of its content.
+
+        Raises ValueError for what is missing, and for a character set that Python does not know.
+        """
         content = composite.part("varData").type
         charset = content.charset if isinstance(content, SimpleType) else None
+        if charset:
+            try:
+                b"a".decode(charset, "replace")
+            except LookupError as error:
+                raise ValueError(f"varData of {composite.name} cannot be text: {error}") from error
         return self.integers(composite, "length"), charset
 
     def _of(self, entry: Type, presence: str) -> Encoding:
+        self._count += 1
+        if self._count > VALUES_MAX:
+            raise ValueError(f"its messages have over {VALUES_MAX} values, with those of composites within composites")
         if isinstance(entry, SimpleType):
             return self._type(entry, presence)
         if isinstance(entry, Composite):
@@ -213,7 +228,12 @@ def _null_character(text: str | None) -> bytes:
 def _constant(primitive: str, text: str) -> Encoding:
     value: object = text
     if primitive != "char":
-        value = Decimal(text.strip()) if primitive == "uint64" else _number(primitive, text)
+        number = _number(primitive, text)
+        try:
+            struct.pack(f"<{PRIMITIVES[primitive].code}", number)
+        except (struct.error, OverflowError):
+            raise ValueError(f"{primitive} has no value {text.strip()}, which a constant has") from None
+        value = Decimal(number) if primitive == "uint64" else number
     return Encoding(0, PRIMITIVES[primitive].arrow, lambda data, at: value)
 
 

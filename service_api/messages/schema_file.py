@@ -22,6 +22,8 @@ LENGTHS = {"char": 1, **{name: one.length_bytes for name, one in PRIMITIVES.item
 INCLUDE_DEPTH_MAX = 8
 NESTED_MAX = 32
 """Types within types, and groups within groups."""
+LENGTH_MAX = 1 << 24
+"""Bytes or values of one part: no message is longer."""
 OPTIONAL, CONSTANT = "optional", "constant"
 _TYPES = ("type", "enum", "set", "composite", "ref")
 
@@ -164,7 +166,7 @@ class SchemaFile:
 
     def __init__(self, path: Path, root: ElementTree.Element | None = None) -> None:
         """Read a file, or `root`, which was parsed already."""
-        self._root = ElementTree.parse(path).getroot() if root is None else root
+        self._root = _parse(path) if root is None else root
         if _kind(self._root) != "messageSchema":
             raise ValueError("the root element is not messageSchema")
         self.package = self._root.get("package") or path.stem
@@ -276,6 +278,8 @@ class SchemaFile:
             primitive, null = encoding.primitive, null or encoding.null
         kind = "choice" if is_set else "validValue"
         values = tuple((one.attrib["name"], (one.text or "").strip()) for one in element if _kind(one) == kind)
+        if is_set:
+            _check_bits(element.attrib["name"], primitive, values)
         return NamedValues(element.attrib["name"], is_set, primitive, null, values, element.get("description") or "")
 
     def _composite(self, element: ElementTree.Element) -> Composite:
@@ -316,12 +320,30 @@ def _simple(element: ElementTree.Element, primitive: str) -> SimpleType:
     )
 
 
+def _check_bits(name: str, primitive: str, values: tuple[tuple[str, str], ...]) -> None:
+    """Raise ValueError for a set that has bits which its encoding has not."""
+    if primitive in ("char", "float", "double"):
+        raise ValueError(f"the set {name} has the encoding {primitive}: allowed are integers")
+    end = 8 * LENGTHS[primitive]
+    for choice, text in values:
+        if not 0 <= int(text or "0") < end:
+            raise ValueError(f"{name}.{choice} is bit {int(text)}: allowed are 0 to {end - 1} of {primitive}")
+
+
 def _count(element: ElementTree.Element, name: str, default: int) -> int:
-    """Return a length or an offset that the schema gives. Raises ValueError for one below zero."""
+    """Return a length or an offset that the schema gives. Raises ValueError for one that no message has."""
     found = int(element.get(name, default))
-    if found < 0:
-        raise ValueError(f"{element.get('name')} has the {name} {found}: allowed is 0 or more")
+    if not 0 <= found <= LENGTH_MAX:
+        raise ValueError(f"{element.get('name')} has the {name} {found}: allowed are 0 to {LENGTH_MAX}")
     return found
+
+
+def _parse(path: Path) -> ElementTree.Element:
+    """Return the root of a file. Raises ParseError, OSError, ValueError."""
+    try:
+        return ElementTree.parse(path).getroot()
+    except LookupError as error:  # its first line names it
+        raise ValueError(f"{error}; write the file in UTF-8") from error
 
 
 def _types_in(root: ElementTree.Element, path: Path, depth: int) -> Iterator[ElementTree.Element]:
@@ -333,7 +355,7 @@ def _types_in(root: ElementTree.Element, path: Path, depth: int) -> Iterator[Ele
             if depth > INCLUDE_DEPTH_MAX:
                 raise ValueError("files include one another")
             included = path.parent / child.attrib["href"]
-            tree = ElementTree.parse(included).getroot()
+            tree = _parse(included)
             yield from [tree] if _kind(tree) == "types" else _types_in(tree, included, depth + 1)
 
 

@@ -56,6 +56,13 @@ def test_every_cut_of_a_message_is_an_error(tmp_path: Path) -> None:
             schema.decode(message[:length])
 
 
+def test_a_header_that_is_cut_is_an_error_wherever_its_parts_are(tmp_path: Path) -> None:
+    last = '<type name="numVarDataFields" primitiveType="uint16"'
+    text = SCHEMA.replace(last, f'{last} offset="0"').replace('name="version" ', 'name="version" offset="100" ')
+    with pytest.raises(ValueError, match="cut short"):
+        load(tmp_path, text).decode(Everything().encode())
+
+
 def test_rows_without_bytes_are_bounded(tmp_path: Path) -> None:
     """A count of rows that take no bytes is bounded by nothing that a message has to hold."""
     schema = load(
@@ -75,8 +82,13 @@ def test_rows_without_bytes_are_bounded(tmp_path: Path) -> None:
         (('name="schemaId"', 'name="schema"'), "composite messageHeader has no schemaId"),
         (('"Kind.MARKET"', '"Kind.STOP"'), "valueRef 'Kind.STOP' names no value of an enum"),
         (('type="Money"', 'type="Cash"'), "there is no 'Cash'"),
+        (('"UTF-8"', '"nope"'), "varData of varText cannot be text: unknown encoding: nope"),
+        (('"UTF-8"', '"hex"'), "varData of varText cannot be text: 'hex' is not a text encoding"),
+        ((">-7<", ">-129<"), "int8 has no value -129, which a constant has"),
+        (('"int8" presence="constant">-7', '"uint64" presence="constant">-7'), "uint64 has no value -7, which a"),
+        (('"int8" presence="constant">-7', '"uint64" presence="constant">x'), "invalid literal for int() with base 10"),
     ],
 )
 def test_what_a_schema_lacks_is_named(change: tuple[str, str], said: str, tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match=f"cannot be read as an SBE schema: {re.escape(said)}$"):
+    with pytest.raises(PipelineError, match=f"cannot be read as an SBE schema: {re.escape(said)}"):
         load(tmp_path, SCHEMA.replace(*change))

@@ -49,11 +49,27 @@ def schema(folder: Path, types: str, field_type: str = "uint8", more: str = "") 
         ('<type name="Wide" primitiveType="int128"/>', "Wide", "", "there is no 'int128'"),
         (
             '<type name="Odd" primitiveType="uint8" length="-1"/>', "Odd", "",
-            "Odd has the length -1: allowed is 0 or more",
+            "Odd has the length -1: allowed are 0 to 16777216",
         ),
         (
             '<composite name="Odd"><type name="part" primitiveType="uint8" offset="-4"/></composite>', "Odd", "",
-            "part has the offset -4: allowed is 0 or more",
+            "part has the offset -4: allowed are 0 to 16777216",
+        ),
+        (
+            '<type name="Odd" primitiveType="uint16" length="99999999999999999999"/>', "Odd", "",
+            "Odd has the length 99999999999999999999: allowed are 0 to 16777216",
+        ),
+        (
+            '<set name="Odd" encodingType="uint8"><choice name="A">-1</choice></set>', "Odd", "",
+            "Odd.A is bit -1: allowed are 0 to 7 of uint8",
+        ),
+        (
+            '<set name="Odd" encodingType="uint16"><choice name="A">99999999999</choice></set>', "Odd", "",
+            "Odd.A is bit 99999999999: allowed are 0 to 15 of uint16",
+        ),
+        (
+            '<set name="Odd" encodingType="double"><choice name="A">1</choice></set>', "Odd", "",
+            "the set Odd has the encoding double: allowed are integers",
         ),
         ('<data name="Odd"/>', "Odd", "", "Odd is a data: allowed are type, enum, set and composite"),
         (
@@ -70,6 +86,35 @@ def test_a_file_that_no_reader_can_read(
         reader(path)
     assert str(caught.value).startswith(f"{path} cannot be read as an SBE schema: {said}")
     assert "\n" not in str(caught.value)
+
+
+@READERS
+@pytest.mark.parametrize("is_included", [False, True])
+def test_a_file_in_an_encoding_that_there_is_not(
+    is_included: bool, reader: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    path = schema(tmp_path, "", more='<include href="types.xml"/>' if is_included else "")
+    odd = tmp_path / "types.xml" if is_included else path
+    odd.write_text('<?xml version="1.0" encoding="foo"?><types/>')
+    with pytest.raises(OrdoError, match=r"schema\.xml cannot be read as an SBE schema: unknown encoding: foo; write"):
+        reader(path)
+
+
+def doubled(levels: int) -> str:
+    """Composites of which each has the one before it twice."""
+    first = '<composite name="C0"><type name="a" primitiveType="uint8"/></composite>'
+    return first + "".join(
+        f'<composite name="C{level}"><ref name="a" type="C{level - 1}"/><ref name="b" type="C{level - 1}"/></composite>'
+        for level in range(1, levels)
+    )
+
+
+def test_composites_that_double_one_another_end_in_one_line(tmp_path: Path) -> None:
+    """Twenty levels are 2**19 values; classes are written once for each composite."""
+    assert "class C19:" in source_of(schema(tmp_path, doubled(20), "C19"))
+    with pytest.raises(OrdoError, match="its messages have over 65536 values, with those of composites within"):
+        pipeline_reader(schema(tmp_path, doubled(20), "C19"))
+    assert pipeline_reader(schema(tmp_path, doubled(8), "C7")).columns().keys() == {"One"}
 
 
 def test_descriptions_are_no_values_and_an_included_file_has_types(tmp_path: Path) -> None:
