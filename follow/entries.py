@@ -53,7 +53,7 @@ class EntryKind(Enum):
     """This is the log of the cluster whose identity is `values.identity_high` and `values.identity_low`."""
     SCHEMA = "schema"
     """From here on `values.digest` names the schema of messages of the service `values.service_id`; `values.packed` has
-    it. `schemas_of` reads it."""
+    it, and `ordo log --decode` reads messages by it."""
     CLOCK = "clock"
     """How well the clock of the leader `values.member_id` was known, which stamps the entries of its term."""
     DIFFERENCE = "difference"

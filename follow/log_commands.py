@@ -46,7 +46,8 @@ def log(
     were executed before; with --repeats it does not, and prints `repeat=unknown` there. For the numbers of messages it
     reads the log from the snapshot before.
 
-    With --decode, messages are printed as the schemas say that the log has for them: those of typed services.
+    With --decode, messages are printed as the schemas say that the log has for them: those of typed services. Where
+    several services have a schema of the message's id and read it differently, what each reads is printed.
 
     Of the folder of an archive that nobody serves, it prints all that is there, committed or not, without numbers; what
     `ordo standby rejoin` has kept is one.
@@ -60,16 +61,19 @@ def log(
         return
     credentials = b"" if token_file is None else credentials_from_file(token_file)
     schemas = schemas_of(addresses, credentials=credentials) if decode else LogSchemas()
+    kinds = _kinds(kind)
     with LogReader(
         addresses,
         from_position=_beginning(from_position, from_sequence),
-        kinds=_kinds(kind),
+        kinds=[*kinds, EntryKind.SCHEMA] if kinds and decode else kinds,
         repeats=repeats,
         credentials=credentials,
     ) as reader:
         for entry in reader.entries(until_position=until, timeout_s=timeout):
             if decode:
                 schemas.note(entry)
+                if kinds and entry.kind not in kinds:
+                    continue
             print(describe_entry(entry, schemas), flush=True)
         if timeout is not None and reader.source is None:
             why = f": {reader.problem}" if reader.problem else ""
@@ -99,15 +103,22 @@ def describe_entry(entry: LogEntry, schemas: LogSchemas | None = None) -> str:
     if entry.kind in (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT):
         more = "" if len(entry.payload) <= PAYLOAD_LENGTH_MAX else "..."
         head += f" session={entry.session_id} length={len(entry.payload)}"
-        message = None if schemas is None else schemas.decode(entry.payload)
-        if message is not None:
-            return printable(f"{head} {message!r}")
+        if schemas is not None and (said := _describe_message(schemas.decode(entry.payload))):
+            return printable(f"{head} {said}")
         return f"{head} {entry.payload[:PAYLOAD_LENGTH_MAX]!r}{more}"
     known = {"timestamp", "leadership_term_id"}
     if entry.kind is EntryKind.SCHEMA:
         return printable(f"{head} {_describe_schema(entry)}")
     fields = [f"{name}={value}" for name, value in entry.values._asdict().items() if name not in known]
     return printable(" ".join([head, *fields]))
+
+
+def _describe_message(found: dict[int, object]) -> str:
+    """Return the object that a message is; where services read it differently, that of each. Empty: it is none."""
+    said = {service_id: repr(one) for service_id, one in found.items()}
+    if len(set(said.values())) <= 1:
+        return next(iter(said.values()), "")
+    return " or ".join(f"service_id={service_id} {one}" for service_id, one in said.items())
 
 
 def _describe_schema(entry: LogEntry) -> str:

@@ -1,7 +1,7 @@
 """The schemas that a log has for its messages, and what the messages say by them (docs/MESSAGES.md).
 
     schemas = schemas_of(["10.0.0.1:9014"])
-    schemas.decode(entry.payload)        # Booking(account=7, ...), None: no message of these schemas
+    schemas.decode(entry.payload)        # {0: Booking(account=7, ...)} by service; {}: no message of these schemas
     schemas.at(entry.position)           # what was in force there
 
 A log that begins behind its SchemaEvents has them in the consensus module's snapshots. Schemas of one id follow each
@@ -83,15 +83,18 @@ class LogSchemas:
         """The newest schemas, by service and id: each reads all messages of its id."""
         return [schema for _, schema in sorted(self._newest.items(), key=lambda item: item[0])]
 
-    def decode(self, payload: bytes) -> object | None:
-        """Return the object that a payload is; None for one that is no message of these schemas."""
-        for schema in self.newest:
+    def decode(self, payload: bytes) -> dict[int, object]:
+        """Return what a payload is by the newest schema that each service has of its id.
+
+        All services are given all messages, so where several have a schema of one id, each may read it in its own way.
+        """
+        found: dict[int, object] = {}
+        for (service_id, _), schema in sorted(self._newest.items(), key=lambda item: item[0]):
             try:
-                found: object = schema.decode(payload)
-                return found
+                found[service_id] = schema.decode(payload)
             except MessageError:
                 continue
-        return None
+        return found
 
 
 class _Snapshot(NamedTuple):

@@ -10,6 +10,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 import zlib
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -27,6 +28,7 @@ PACKED_BYTES_MAX = 8 * 1024 - 128
 
 _schemas: dict[bytes, Schema] = {}
 """By digest: the classes that were made stay, since nothing forgets a class of messages."""
+_numbers = count()
 
 
 class PackedSchema(NamedTuple):
@@ -90,7 +92,7 @@ def _schema_of(xml: str, name: str) -> Schema:
     """Return the schema that XML of strangers says: no entities, no other files, no end of memory."""
     if "<!" in xml:
         raise MessageError("a schema of the log has a DOCTYPE, an entity or a comment: none is allowed")
-    module = ModuleType(f"ordo_schema_{name}")
+    module = ModuleType(f"ordo_schema_{next(_numbers)}_{name}")  # threads may read the same schema
     sys.modules[module.__name__] = module  # annotations are looked up there
     try:
         root = ElementTree.fromstring(xml)
@@ -103,7 +105,7 @@ def _schema_of(xml: str, name: str) -> Schema:
     except Exception as error:  # whatever damage makes of it: numbers too large, types that refer to themselves
         raise MessageError(f"a schema of the log cannot be read: {type(error).__name__}: {error}") from error
     finally:
-        del sys.modules[module.__name__]
+        sys.modules.pop(module.__name__, None)
     return found
 
 

@@ -9,9 +9,11 @@ import pytest
 import tomlkit
 
 from ordo import ClientSettings, ClusterClient
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.consensus.state.states import ElectionState
 from ordo.deploy.launcher import LocalCluster
 from ordo.follow.log_schemas import LogSchemas, schemas_of, schemas_of_folder
-from tests.cluster.integration.agreement import await_that, errors_of
+from tests.cluster.integration.agreement import await_that, counter_of, errors_of
 from tests.cluster.integration.command import demand_one_line, order, ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.schema_banks import Balance, Deposit, DepositWithFee
@@ -115,12 +117,28 @@ def _demand_decoded(cluster: LocalCluster, addresses: list[str], count: int) -> 
 
 
 def _demand_known_behind_a_snapshot(cluster: LocalCluster) -> None:
-    """A member that starts from its snapshot knows both schemas, and so does a reader of its folder."""
+    """A member that starts from its snapshot knows both schemas: the next one that it takes has them."""
     follower = next(one for one in cluster.member_ids if one != cluster.await_leader(60))
-    cluster.stop(follower)
-    found = schemas_of_folder(Path(cluster.data_dir(follower)) / "archive")
-    assert shapes(found) == [(1, ["DepositWithFee", "Balance"])] and len(found) == 2
+    _demand_both(cluster, follower)
+    said = _announced(cluster, follower)
     cluster.start_member(follower)
+    await_that(lambda: counter_of(cluster, follower, CounterType.ELECTION_STATE) == ElectionState.CLOSED, "it follows")
+    assert order(cluster, "snapshot").returncode == 0
+    await_that(lambda: counter_of(cluster, follower, CounterType.SNAPSHOT_COUNT) > 0, "it has taken the snapshot")
+    assert _announced(cluster, follower) == said == 2, "it began behind both records"
+    _demand_both(cluster, follower)
+    cluster.start_member(follower)
+
+
+def _demand_both(cluster: LocalCluster, member_id: int) -> None:
+    """Its archive, which it must not serve meanwhile, has both schemas."""
+    cluster.stop(member_id)
+    found = schemas_of_folder(Path(cluster.data_dir(member_id)) / "archive")
+    assert shapes(found) == [(1, ["DepositWithFee", "Balance"])] and len(found) == 2
+
+
+def _announced(cluster: LocalCluster, member_id: int) -> int:
+    return Path(cluster.log_path(member_id)).read_text().count('"cluster.schema"')
 
 
 def test_code_that_contradicts_the_log_is_told_of_and_nothing_stops(start_cluster: StartCluster) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import html
 import random
+import sys
+import threading
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from enum import IntEnum
 from hashlib import sha256
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 
 from ordo.errors import MessageError
 from ordo.messages import Bytes, Schema, UInt8, UInt32, UInt64, encode, field, message
+from ordo.service_api.messages import logged
 from ordo.service_api.messages.logged import (
     PACKED_BYTES_MAX,
     SCHEMA_BYTES_MAX,
@@ -22,6 +27,8 @@ from ordo.service_api.messages.logged import (
     pack_schema,
     unpack_schema,
 )
+from ordo.service_api.messages.schema_source import source_of_element
+from ordo.service_api.messages.schema_xml import to_xml
 from tests.service_api.messages.orders import NEW as ORDERS
 
 
@@ -160,11 +167,39 @@ def test_xml_of_strangers_can_do_nothing(xml: str, reason: str) -> None:
 def test_names_of_a_schema_are_no_code() -> None:
     """Each text of a schema is replaced in turn by what would be an expression in the source of its classes."""
     whole = zlib.decompress(pack_schema(ORDERS).packed).decode()
-    evil = "__import__(&quot;os&quot;).abort()"
+    evil = "__import__(&quot;sys&quot;).modules.setdefault(&quot;ordo_was_run&quot;)"
+    refused = 0
     places = [index for index in range(len(whole)) if whole[index : index + 2] == '="']
-    for place in places:
-        end = whole.index('"', place + 2)
-        try:
-            unpack_schema(*packed(f"{whole[: place + 2]}{evil}{whole[end:]}"))
-        except MessageError:
-            continue
+    try:
+        for place in places:
+            end = whole.index('"', place + 2)
+            try:
+                unpack_schema(*packed(f"{whole[: place + 2]}{evil}{whole[end:]}"))
+            except MessageError:
+                refused += 1
+            assert "ordo_was_run" not in sys.modules, whole[place - 20 : end]
+        assert 0 < refused < len(places), "descriptions are allowed to be anything"
+        eval(html.unescape(evil))
+        assert "ordo_was_run" in sys.modules, "which running it would have shown"
+    finally:
+        sys.modules.pop("ordo_was_run", None)
+
+
+def test_threads_may_read_the_same_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One begins to read a schema while another one has not ended to."""
+    found = packed(to_xml(Schema("read twice", Order)))
+    began, may_end = threading.Event(), threading.Event()
+
+    def wait_once(*given: Any) -> str:
+        if not began.is_set():
+            began.set()
+            assert may_end.wait(60)
+        return source_of_element(*given)
+
+    monkeypatch.setattr(logged, "source_of_element", wait_once)
+    with ThreadPoolExecutor(1) as other:
+        reading = other.submit(unpack_schema, *found)
+        assert began.wait(60)
+        assert unpack_schema(*found).name == "read twice"
+        may_end.set()
+        assert reading.result(60).name == "read twice"

@@ -1,0 +1,102 @@
+"""What `ordo log --decode` prints: messages as the schemas say that the log has, wherever these come in it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ordo.follow import log_commands
+from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.log_commands import describe_entry, log
+from ordo.follow.log_schemas import LogSchemas
+from ordo.messages import Schema, UInt32, encode, message
+from ordo.service_api.messages.logged import LoggedSchema, pack_schema
+
+
+@message(id=1)
+class Order:
+    account: UInt32
+
+
+@message(id=1)
+class Transfer:
+    cents: UInt32
+
+
+@message(id=1, schema_id=2)
+class Query:
+    account: UInt32
+
+
+def known(*classes: type) -> LogSchemas:
+    """Schemas of services, from service 0 on."""
+    schemas = LogSchemas()
+    for service_id, one in enumerate(classes):
+        schemas.add(LoggedSchema(96 * service_id, service_id, *pack_schema(Schema("some", one))))
+    return schemas
+
+
+def request(message: object) -> LogEntry:
+    return cast(
+        LogEntry,
+        SimpleNamespace(
+            position=960, kind=EntryKind.REQUEST, timestamp=7, leadership_term_id=0, sequence=0, request_number=1,
+            is_repeat=False, session_id=5, payload=encode(message),
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("classes", "said"),
+    [
+        ((Order,), "Order(account=3)"),
+        ((Order, Order), "Order(account=3)"),
+        ((Query, Order), "Order(account=3)"),
+        ((Order, Transfer), "service_id=0 Order(account=3) or service_id=1 Transfer(cents=3)"),
+    ],
+)
+def test_messages_are_printed_as_each_service_reads_them(classes: tuple[type, ...], said: str) -> None:
+    line = describe_entry(request(Order(3)), known(*classes))
+    assert line == f"960 request time=7 term=0 number=1 session=5 length=12 {said}"
+
+
+def test_what_is_no_message_of_them_is_printed_as_bytes() -> None:
+    entry = request(Order(3))
+    assert describe_entry(entry, known(Query)) == describe_entry(entry)
+
+
+class Reader:
+    """Gives a schema, and a message behind it, as far as it is asked for their kinds."""
+
+    source = problem = None
+
+    def __init__(self, addresses: Any, *, kinds: Any, **options: Any) -> None:
+        self._kinds = kinds
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def entries(self, **options: Any) -> Any:
+        digest, packed = pack_schema(Schema("some", Order))
+        values = SimpleNamespace(service_id=0, member_id=0, digest=digest, packed=packed)
+        event = SimpleNamespace(
+            position=900, kind=EntryKind.SCHEMA, timestamp=7, leadership_term_id=0, sequence=0, values=values
+        )
+        return [one for one in (event, request(Order(3))) if self._kinds is None or one.kind in self._kinds]
+
+
+@pytest.mark.parametrize("kinds", [None, ["request"], ["request", "schema"]])
+def test_schemas_that_come_later_are_read_also_where_they_are_not_printed(
+    kinds: list[str] | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(log_commands, "LogReader", Reader)
+    monkeypatch.setattr(log_commands, "schemas_of", lambda addresses, **options: LogSchemas())
+    log(["host:1"], kind=kinds, decode=True)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[-1].endswith("Order(account=3)")
+    assert [line.split()[1] for line in printed[:-1]] == ([] if kinds == ["request"] else ["schema"])
