@@ -23,7 +23,7 @@ from ordo.service_api.requests import RequestLimits, RequestTable
 from tests.simulation.copies import SILENCE_NS_MAX, SimulatedCopier
 from tests.simulation.other_services import OtherObserver, OtherService
 from tests.simulation.own_code import VERSIONS, CodeWorld, OwnCode
-from tests.simulation.schemas import SCHEMAS
+from tests.simulation.schemas import OTHERS, SCHEMAS
 from tests.simulation.service import Observer, RegisterService, RunService
 from tests.simulation.storage import PowerLoss, SimulatedDisk, SimulatedStorage
 from tests.simulation.timeline import NEVER_NS, MemberClock, NodeActor
@@ -31,6 +31,7 @@ from tests.simulation.told_clocks import KernelClock
 
 if TYPE_CHECKING:
     from ordo.runtime.random import RandomSource
+    from ordo.service_api.messages.message import Schema
     from ordo.service_api.service import Service
     from tests.simulation.network import SimulatedNetwork
     from tests.simulation.options import Options
@@ -314,14 +315,23 @@ class SimulatedNode(NodeActor):
         self.service.can_fork = self.member_id % 3 < 2
         self.service.fails_next = former is not None and former.fails_next
         if options.schemas:
-            self.service.schema = SCHEMAS[version]  # type: ignore[attr-defined]
+            self.service.schema = self._schemas[version]  # type: ignore[attr-defined]
         return self.service
 
     def _versions(self) -> ServiceVersions:
         code = {version: partial(self._make_service, version) for version in self.code.of(0)}
         for version, make in code.items() if self.world.options.schemas else ():
-            make.schema = SCHEMAS[version]  # type: ignore[attr-defined]
+            make.schema = self._schemas[version]  # type: ignore[attr-defined]
         return ServiceVersions(code)
+
+    @property
+    def _schemas(self) -> dict[int, Schema]:
+        """The schemas of its code, by version."""
+        world = self.world
+        if not world.options.has_other_code:
+            return SCHEMAS
+        other_id = world.random.stream("other code").randrange(world.options.nodes)
+        return OTHERS if self.member_id == other_id else SCHEMAS
 
     def _gone(self, text: str) -> None:
         self.world.note(f"{self.name} {text}")

@@ -134,6 +134,8 @@ class Options:
     """Until the state of one member becomes another one than the others'."""
     schemas: bool = False
     """The service's messages have schemas, a newer one with each version of its code."""
+    has_other_code: bool = False
+    """The schemas of one member's code contradict those of the others. No seed draws either."""
     applications: int = 0
     """Instances of one application beside the cluster."""
     application_mode: str = "active-active"

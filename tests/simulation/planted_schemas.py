@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from ordo.cluster.module.state import module_snapshot
 from ordo.cluster.module.versions.schemas import Schemas
+from ordo.runtime.errors import Category, ClusterError
 from tests.simulation.planted import Patch
 
 
@@ -38,3 +39,23 @@ def each_leader_writes_its_schema(patch: Patch) -> None:
 def an_older_schema_supersedes_a_newer_one(patch: Patch) -> None:
     """A leader with older code puts its schema into force although the log has one that extends it."""
     patch(Schemas, "_may_append", lambda self, own, before: True)
+
+
+def code_that_contradicts_the_log_ends_its_member(patch: Patch) -> None:
+    """A member ends where its code and the log's schemas do not go together, though others may have put them there."""
+    original = Schemas._judge
+
+    def judge(self: Schemas, own: Any, log_position: int) -> None:
+        former = self._host
+        self._host = cast(Any, _EndsByErrors())
+        try:
+            original(self, own, log_position)
+        finally:
+            self._host = former
+
+    patch(Schemas, "_judge", judge)
+
+
+class _EndsByErrors:
+    def record_error(self, message: str) -> None:
+        raise ClusterError(message, category=Category.FATAL)

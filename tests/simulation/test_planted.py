@@ -299,6 +299,7 @@ OPTIONS = {
     "snapshots_forget_the_schemas": SCHEMED,
     "each_leader_writes_its_schema": SCHEMED,
     "an_older_schema_supersedes_a_newer_one": SCHEMED,
+    "code_that_contradicts_the_log_ends_its_member": replace(SCHEMED, has_other_code=True),
     "answers_tell_the_number_that_their_client_counts": ASKING,
     "ids_expire_too_early": REPEATING,
     "snapshots_forget_how_many_messages_came": replace(
