@@ -54,6 +54,9 @@ class SharedSettings(ConsumerSettings):
     """A message that was handed out so often, and never acknowledged, is a dead letter."""
     key: Callable[[LogEntry], bytes] | None = None
     """Messages with the same key go to one member at a time, in order."""
+    counts_refusals: bool = False
+    """Whether only what is given back counts as tried: not what a member has when it ends, dies or is too slow.
+    Where one member asks for it, it holds for all, from protocol level 8 of the cluster's log on."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,6 +89,8 @@ class Delivery(NamedTuple):
     entry: LogEntry
     tries: int
     """1 for the first time. It may have been done before, by this member or another one, where it is more."""
+    counted: int = 0
+    """The tries that count towards `tries_max`, this one included: fewer than `tries` with `counts_refusals`."""
 
     @property
     def position(self) -> int:
@@ -111,6 +116,8 @@ class SharedMember(ConsumerMember[Delivery]):
         """The payloads of `_kept`, together."""
         self._work: dict[int, int] = {}
         """Tries of what is with this member, by position."""
+        self._counted: dict[int, int] = {}
+        """The tries among them that count."""
         self._given: dict[int, int] = {}
         """The messages among them that were delivered."""
         self._done: dict[int, Row] = {}
@@ -146,7 +153,7 @@ class SharedMember(ConsumerMember[Delivery]):
                 break
             self._given[position] = self._work[position]
             count += 1
-            handler(Delivery(entry, self._work[position]))
+            handler(Delivery(entry, self._work[position], self._counted[position]))
         return count
 
     def holds(self, delivery: Delivered) -> bool:
@@ -172,7 +179,7 @@ class SharedMember(ConsumerMember[Delivery]):
         """Give a message back: it is handed out again to any member after a delay. Return False as `acknowledge`."""
         if not 0 <= delay_ms <= DELAY_MS_MAX:
             raise ConfigurationError(f"delay_ms={delay_ms}: allowed is 0 to {DELAY_MS_MAX}, a day")
-        return self._finish(delivery, Row(RowKind.GIVEN_BACK, delivery.position, 0, delay_ms))
+        return self._finish(delivery, Row(RowKind.GIVEN_BACK, delivery.position, delivery.tries, delay_ms))
 
     def _finish(self, delivery: Delivered, row: Row) -> bool:
         """Finish a message. Return False if it was taken back, even if it was delivered to this member again."""
@@ -187,11 +194,13 @@ class SharedMember(ConsumerMember[Delivery]):
 
     def _join(self) -> ConsumerCommand:
         settings, command = self.settings, super()._join()
+        by_key = CommandFlag.BY_KEY if settings.key is not None else CommandFlag.NONE
+        refusals = CommandFlag.COUNTS_REFUSALS if settings.counts_refusals else CommandFlag.NONE
         return command._replace(
             ack_timeout=round(settings.ack_timeout_s * 1000),
             in_flight_max=settings.in_flight_max,
             tries_max=settings.tries_max,
-            flags=command.flags | (CommandFlag.BY_KEY if settings.key is not None else CommandFlag.NONE),
+            flags=command.flags | by_key | refusals,
         )
 
     def _next_of_mode(self, now_ns: int) -> ConsumerCommand | None:
@@ -250,6 +259,7 @@ class SharedMember(ConsumerMember[Delivery]):
         for position in [one for one in self._kept if one <= answer.position]:
             self._kept_bytes -= len(self._kept.pop(position).payload)
         self._work = _by_position(answer.work, self._done, self._sent)
+        self._counted = {one.position: one.counted or one.tries for one in answer.work}
         self._given = {one: tries for one, tries in self._given.items() if self._work.get(one) == tries}
 
     def _count_late(self, accepted: int) -> None:
@@ -295,4 +305,4 @@ class SharedMember(ConsumerMember[Delivery]):
 
 def _by_position(work: tuple[Work, ...], done: dict[int, Row], sent: dict[int, Row]) -> dict[int, int]:
     """Return this member's messages without those that it has finished and the cluster does not know of yet."""
-    return {position: tries for position, tries in work if position not in done and position not in sent}
+    return {one.position: one.tries for one in work if one.position not in done and one.position not in sent}

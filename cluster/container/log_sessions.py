@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ordo.cluster.wire import ordo_codecs
-from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL, REQUEST_ID_LEVEL, SEQUENCE_LEVEL
+from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL, REFUSALS_LEVEL, REQUEST_ID_LEVEL, SEQUENCE_LEVEL
 from ordo.runtime.errors import ClusterError
 from ordo.runtime.native.sentinels import NULL_POSITION
 from ordo.service_api.service import CloseReason
@@ -91,7 +91,7 @@ class LogSessions:
         session.send_event(answer)  # where it is lost, the client asks again
 
     def on_level(self, event: records.LevelEvent, position: int) -> None:
-        """Take ids of requests and of outputs, and keep messages' numbers, from the protocol level on that has them."""
+        """Do what a protocol level brings, from here on: ids of requests and outputs, messages' numbers, refusals."""
         ids = self._loop.requests.ids
         if event.level >= REQUEST_ID_LEVEL:
             ids.is_in_force = True
@@ -100,6 +100,8 @@ class LogSessions:
         if event.level >= SEQUENCE_LEVEL:
             self._loop.sequence.keep(position)
             self._loop.note_place_next()
+        if event.level >= REFUSALS_LEVEL:
+            self._consumers.table.counts_refusals = True
 
     def on_mark(self, mark: records.MessageMark, position: int) -> None:
         session = self._loop.sessions.get(mark.cluster_session_id)

@@ -37,6 +37,8 @@ SCHEMA_LEVEL = 8
 """The log may have SchemaEvents."""
 CLOCK_LEVEL = 8
 """The log may have ClockEvents."""
+REFUSALS_LEVEL = 8
+"""Shared consumers whose members ask for it count only what is given back as tried (cluster.container.tables)."""
 PROTOCOL_LEVEL = 8
 """The level of this release."""
 _LEVEL_OF: dict[Message, int] = {

@@ -10,7 +10,8 @@ from typing import Protocol
 
 from ordo.consumers.async_consumer import AsyncConsumer, AsyncSharedConsumer
 from ordo.consumers.consumer_orders import ConsumerOrders
-from ordo.consumers.shared_member import Delivery
+from ordo.consumers.shared_consumer import SharedConsumer
+from ordo.consumers.shared_member import Delivery, SharedSettings
 from ordo.follow.entries import LogEntry
 from ordo.gateway.webhooks.posts import Outcome, Post, Receiver, pause_s
 from ordo.gateway.webhooks.settings import WebhookSettings
@@ -136,7 +137,8 @@ class ParallelHook:
     """Has many posts under way, in no order.
 
     A refusal counts as one of a message's tries only if the receiver took another message meanwhile: what is down
-    refuses everything, and gives nothing up.
+    refuses everything, and gives nothing up. What the receiver cannot have seen is no refusal; nor is a restart, which
+    `counts_refusals` of the consumer is for.
     """
 
     def __init__(
@@ -179,10 +181,10 @@ class ParallelHook:
                 return
             failures += 1
             rest_s = pause_s(
-                failures + delivery.tries - 1, outcome, settings.retry_min_s, settings.retry_max_s, random.random()
+                failures + delivery.counted - 1, outcome, settings.retry_min_s, settings.retry_max_s, random.random()
             )
-            counts = self._taken > taken or self._makes_room(delivery, outcome)
-            self._tell(post, delivery.tries, outcome, rest_s, counts=counts)
+            counts = outcome.was_sent and (self._taken > taken or self._makes_room(delivery, outcome))
+            self._tell(post, delivery.counted, outcome, rest_s, counts=counts)
             if counts:
                 self._source.nack(delivery, delay_s=rest_s)
                 return
@@ -196,7 +198,7 @@ class ParallelHook:
         Not with its last try: only what is refused while others are taken is given up.
         """
         is_full = self._resting + 1 >= self._settings.in_flight_max
-        return is_full and outcome.is_refusal and delivery.tries < self._settings.tries_max
+        return is_full and outcome.is_refusal and delivery.counted < self._settings.tries_max
 
     async def _may_send(self, delivery: Delivery) -> bool:
         """Wait while an operator has paused the consumer; return whether the message is still to be sent from here."""
@@ -223,18 +225,20 @@ async def serve(settings: WebhookSettings, stopped: asyncio.Event) -> None:
             ) as consumer:
                 await OrderedHook(settings, consumer, receiver, stopped).run()
             return
-        await asyncio.to_thread(check_stored, settings)  # who joins is given messages, and each counts as tried
+        await asyncio.to_thread(check_stored, settings)  # who joins is given messages
         if stopped.is_set():
             return
-        async with AsyncSharedConsumer(
-            settings.endpoints,
-            settings.name,
+        shared = SharedSettings(
+            name=settings.name,
+            endpoints=settings.endpoints,
             start=settings.start,
             ack_timeout_s=ACK_TIMEOUT_S,
             tries_max=settings.tries_max,
             in_flight_max=settings.in_flight_max,
-            settings=settings.client,
-        ) as consumer:
+            counts_refusals=True,
+            client=settings.client,
+        )
+        async with AsyncSharedConsumer.over(SharedConsumer.of(shared)) as consumer:
             while consumer.position < 0 and not stopped.is_set():
                 await consumer.await_change()
             if not stopped.is_set():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from hashlib import blake2b
+from types import SimpleNamespace
 from typing import Self
 
 import aiohttp
@@ -80,6 +81,8 @@ class Outcome:
     """The receiver wants no further try before."""
     is_refusal: bool = False
     """The receiver has looked at the message, and will not have it: a status of 4xx that says nothing of later."""
+    was_sent: bool = True
+    """The receiver may have seen the message: there was a connection, and the request was begun."""
 
     @property
     def is_taken(self) -> bool:
@@ -93,6 +96,8 @@ class Receiver:
     def __init__(self, settings: WebhookSettings) -> None:
         self._settings = settings
         self._session: aiohttp.ClientSession | None = None
+        self._trace = aiohttp.TraceConfig()
+        self._trace.on_request_headers_sent.append(_note_sent)
 
     async def __aenter__(self) -> Self:
         settings = self._settings
@@ -103,6 +108,7 @@ class Receiver:
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"user-agent": f"ordo/{VERSION}", **settings.headers},
             auto_decompress=False,  # the answer is not read for what it says
+            trace_configs=[self._trace],
         )
         return self
 
@@ -113,9 +119,14 @@ class Receiver:
     async def send(self, post: Post) -> Outcome:
         """Try once. Raises ReceiverGoneError."""
         assert self._session is not None
+        sent: list[bool] = []
         try:
             async with self._session.post(
-                self._settings.url, data=post.body, headers=self._headers(post), allow_redirects=False
+                self._settings.url,
+                data=post.body,
+                headers=self._headers(post),
+                allow_redirects=False,
+                trace_request_ctx=sent,
             ) as answer:
                 if answer.status == GONE:
                     raise ReceiverGoneError(
@@ -124,11 +135,11 @@ class Receiver:
                 reason = await _read_reason(answer) if answer.status >= 300 else b""
                 return outcome_of(answer.status, reason, answer.headers.get("retry-after", ""))
         except TimeoutError:
-            return Outcome(f"no answer within {self._settings.timeout_s:g} s")
+            return Outcome(f"no answer within {self._settings.timeout_s:g} s", was_sent=any(sent))
         except aiohttp.ClientResponseError as error:  # its text has the URL
             return Outcome(f"no answer of HTTP: {_in_one_line(error.message)}")
         except (aiohttp.ClientError, OSError, ValueError) as error:  # the last two are of names that are none
-            return Outcome(f"{type(error).__name__}: {_in_one_line(str(error))}")
+            return Outcome(f"{type(error).__name__}: {_in_one_line(str(error))}", was_sent=any(sent))
 
     def _headers(self, post: Post) -> dict[str, str]:
         now_s = int(time.time())
@@ -136,6 +147,11 @@ class Receiver:
         if self._settings.secrets:
             more["webhook-signature"] = sign(self._settings.secrets, post.id, now_s, post.body)
         return post.headers | more
+
+
+async def _note_sent(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
+    """Note that a request is on its way, in the list that was given with it."""
+    context.trace_request_ctx.append(True)
 
 
 async def _read_reason(answer: aiohttp.ClientResponse) -> bytes:

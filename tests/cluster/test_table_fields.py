@@ -33,17 +33,19 @@ from tests.mutants.functions import dropped, field_mutants
 def check_consumers() -> None:
     """An exclusive consumer and a shared one are what they were."""
     work = SharedWork(64, ack_timeout=5, in_flight_max=6, tries_max=7, by_key=True)
+    work.counts_refusals = True
     work.frontier, work.dead_count, work._turn, work.dead = 960, 3, 2, [(32, 7), (48, 8)]
-    work._items = {96: WorkItem(96, 11, 21, 2, 900, False), 128: WorkItem(128, 12, -1, 1, 0, True)}
+    work._items = {96: WorkItem(96, 11, 21, 2, 900, False, 1), 128: WorkItem(128, 12, -1, 1, 0, True)}
     members = {
         key: ConsumerMember(key, key + 1, key + 2, ConsumerStatus(1), f"text {key}", key + 3) for key in (31, 30)
     }
     shared = DurableConsumer("b", ConsumerMode.SHARED, 1, 2, 3, 4, True, members, work)
     alone = DurableConsumer("a", ConsumerMode.EXCLUSIVE, 11, 12, 13, 14, False, {}, None)
     table, restored = ConsumerTable(), ConsumerTable()
-    table._consumers = {"a": alone, "b": shared}
+    table._consumers, table.counts_refusals = {"a": alone, "b": shared}, True
     restored.restore(list(table.snapshot()))
     found = restored._consumers
+    assert restored.counts_refusals
     assert list(found) == ["a", "b"] and found["a"] == alone
     other = found["b"].work
     assert other is not None and vars(other) == vars(work)

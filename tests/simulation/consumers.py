@@ -41,6 +41,10 @@ class ConsumerWatch:
         """Shared: what any member has done."""
         self.position = 0
         """The highest that any member was told."""
+        self.refused: dict[int, int] = {}
+        """Shared: how often members gave a message back."""
+        self._refusals_position: int | None = None
+        """Shared: of messages that come after it nothing but refusals counts."""
         self._actives: dict[int, int] = {}
         self._positions: list[tuple[int, int]] = []
 
@@ -69,12 +73,26 @@ class ConsumerWatch:
 
     def on_delivered(self, delivery: Delivery, answer: ConsumerAnswer) -> None:
         """A shared message is handed out, as of an answer's log position."""
+        self._check_tries(delivery)
         done_at = self.done.get(delivery.entry.position)
         if done_at is not None and answer.log_position > done_at:
             self.world.fail(
                 f"consumer {self.name}: the message at {delivery.entry.position} was acknowledged at {done_at}, and is "
                 f"handed out again at {answer.log_position}"
             )
+
+    def _check_tries(self, delivery: Delivery) -> None:
+        """Only what was given back may count as tried, once some member of the cluster has it so."""
+        if self._refusals_position is None:
+            counting = [node for node in self.world.nodes if node.is_alive and node.counts_refusals(self.name)]
+            self._refusals_position = max((node.executed_position for node in counting), default=None)
+        elif delivery.position > self._refusals_position:
+            refused = self.refused.get(delivery.position, 0)
+            if delivery.counted > 1 + refused:
+                self.world.fail(
+                    f"consumer {self.name}: the message at {delivery.position} was given back {refused} times, and "
+                    f"{delivery.counted - 1} tries count"
+                )
 
     def find_missing(self) -> list[int]:
         """Requests that were executed, and have no effect, or are not known to be done."""
@@ -131,6 +149,7 @@ class SimulatedConsumer(LogFollowerProcess):
             ack_timeout_s=ACK_TIMEOUT_S,
             tries_max=TRIES_MAX,
             in_flight_max=16,
+            counts_refusals=self.world.options.levels,
         )
 
     def release(self) -> None:
@@ -179,8 +198,8 @@ class SimulatedConsumer(LogFollowerProcess):
         if draw < 0.9:
             self.watch.effects.add(delivery.entry.position)
             member.acknowledge(delivery)
-        elif draw < 0.95:
-            member.give_back(delivery, self.random.choice((0, 50)))
+        elif draw < 0.95 and member.give_back(delivery, self.random.choice((0, 50))):
+            self.watch.refused[delivery.position] = self.watch.refused.get(delivery.position, 0) + 1
 
 
 def make_consumers(world: ConsumerWorld) -> list[SimulatedConsumer]:

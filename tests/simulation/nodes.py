@@ -517,6 +517,11 @@ class SimulatedNode(NodeActor):
         found: ContainerConsumers = self.node.containers[0].consumers
         return found
 
+    def counts_refusals(self, name: str) -> bool:
+        """Whether a shared consumer counts only refusals, as far as this member has executed."""
+        consumer = self.told.table.get(name)
+        return consumer is not None and consumer.work is not None and consumer.work.counts_refusals
+
     @property
     def log_recording_id(self) -> int:
         return int(self.module.log.recording_id)

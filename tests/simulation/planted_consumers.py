@@ -45,3 +45,27 @@ def acknowledgements_do_not_survive_a_snapshot(patch: Patch) -> None:
         return found
 
     patch(SharedWork, "restored", classmethod(restored))
+
+
+def members_that_are_gone_count_as_refusals(patch: Patch) -> None:
+    """What a member had that died counts as tried, also where only refusals do."""
+
+    original = SharedWork.leave
+
+    def leave(self: SharedWork, owner: int) -> None:
+        for item in self._items.values():
+            item.refusals += item.owner == owner and self.counts_refusals
+        original(self, owner)
+
+    patch(SharedWork, "leave", leave)
+
+
+def snapshots_forget_that_only_refusals_count(patch: Patch) -> None:
+    """A member that was restored counts all tries of a consumer again."""
+    original = SharedWork.restored.__func__  # type: ignore[attr-defined]
+
+    def restored(cls: type[SharedWork], state: dict[str, Any]) -> SharedWork:
+        found: SharedWork = original(cls, {**state, "counts_refusals": False})
+        return found
+
+    patch(SharedWork, "restored", classmethod(restored))

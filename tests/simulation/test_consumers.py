@@ -6,17 +6,19 @@ from dataclasses import replace
 
 import pytest
 
+from tests.simulation.options import Options
 from tests.simulation.run import run_seed
-from tests.simulation.test_planted import CONSUMED
+from tests.simulation.test_planted import CONSUMED, REFUSED
 from tests.thorough import few_of
 
 pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize("members", [(3, 0), (0, 3), (2, 2)], ids=["exclusive", "shared", "both"])
+@pytest.mark.parametrize("options", [CONSUMED, REFUSED], ids=["tries", "refusals"])
 @pytest.mark.parametrize("seed", few_of(range(1, 6), [1]))
-def test_every_message_has_its_effect(members: tuple[int, int], seed: int) -> None:
-    outcome = run_seed(seed, replace(CONSUMED, consumers=members[0], shared_consumers=members[1]))
+def test_every_message_has_its_effect(options: Options, members: tuple[int, int], seed: int) -> None:
+    outcome = run_seed(seed, replace(options, consumers=members[0], shared_consumers=members[1]))
     assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
     assert outcome.faults["consumer kill"] > 0
 

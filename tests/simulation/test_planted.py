@@ -110,6 +110,7 @@ CONSUMED = Options(
     padding_max=200, snapshot_mean_ns=300 * MS, kill_mean_ns=S, power_loss_mean_ns=2 * S, partition_mean_ns=S,
     client_mean_ns=S, outage_mean_ns=300 * MS, session_timeout_ns=2 * S,
 )  # fmt: skip
+REFUSED = replace(CONSUMED, levels=True)
 PUBLISHED = Options(
     duration_ns=4 * S, feed_readers=2, reader_mean_ns=300 * MS, operation_mean_ns=4 * MS, padding_max=200,
     snapshot_mean_ns=300 * MS, kill_mean_ns=S, power_loss_mean_ns=2 * S, partition_mean_ns=S, outage_mean_ns=300 * MS,
@@ -240,6 +241,8 @@ OPTIONS = {
     "snapshots_forget_where_consumers_are": CONSUMED,
     "every_member_of_a_consumer_is_active": CONSUMED,
     "acknowledgements_do_not_survive_a_snapshot": CONSUMED,
+    "members_that_are_gone_count_as_refusals": REFUSED,
+    "snapshots_forget_that_only_refusals_count": REFUSED,
     "nobody_looks_at_the_room": FULL,
     "a_full_disk_is_full_for_ever": replace(FULL, fill_mean_ns=500 * MS, power_loss_mean_ns=S),
     "outputs_are_executed_again_after_a_snapshot": WRITTEN,
@@ -361,6 +364,7 @@ IN_EVERY_RUN = frozenset({
     "the_module_is_captured_when_the_copy_is_done", "what_a_failed_record_published_goes_out",
     "evidence_goes_with_old_snapshots", "snapshots_forget_the_numbers_of_messages", "snapshots_forget_the_schemas",
     "a_snapshot_counts_that_one_service_has_not_taken", "what_is_lost_is_told_as_nothing",
+    "members_that_are_gone_count_as_refusals",
     "a_log_begins_anew_behind_an_older_snapshot", "snapshots_forget_ids", "snapshots_forget_the_unit_of_time",
     "any_folder_is_taken", "another_clusters_log_counts", "refusals_count_as_votes",
     "what_is_not_known_to_be_committed_is_thrown_away", "syncs_are_through_by_the_next_heartbeat",

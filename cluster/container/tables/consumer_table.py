@@ -39,6 +39,8 @@ ACK_TIMEOUT_MAX = 24 * 3600 * 1000
 LIST_BYTES_MAX = 4096
 DEAD_LISTED_MAX = 64
 NO_MEMBER_KEY = 0
+COUNTS_REFUSALS_STATE = b'{"counts_refusals":true}'
+"""In a snapshot, from the protocol level on that has it."""
 OK = ConsumerStatus.OK
 
 
@@ -97,6 +99,8 @@ class ConsumerTable:
         self._consumers: dict[str, DurableConsumer] = {}
         self._position = 0
         self._time = 0
+        self.counts_refusals = False
+        """Whether the log has the protocol level at which consumers may count only refusals."""
 
     def __len__(self) -> int:
         return len(self._consumers)
@@ -233,6 +237,8 @@ class ConsumerTable:
         if member is None:
             member = consumer.members[command.member_key] = ConsumerMember(command.member_key, session_id, 0)
         member.session_id = session_id
+        if consumer.work is not None and self.counts_refusals and command.flags & CommandFlag.COUNTS_REFUSALS:
+            consumer.work.counts_refusals = True
         return OK, ""
 
     def _commit(
@@ -404,13 +410,18 @@ class ConsumerTable:
     # Snapshots
 
     def snapshot(self) -> Iterator[bytes]:
-        """Yield one JSON text for each consumer, in the order of their names."""
+        """Yield one JSON text for each consumer, in the order of their names; before them that of the table, if any."""
+        if self.counts_refusals:
+            yield COUNTS_REFUSALS_STATE
         for name in sorted(self._consumers):
             yield json.dumps(_state(self._consumers[name]), separators=(",", ":")).encode()
 
     def restore(self, states: Iterable[bytes]) -> None:
         """Restore the state that `snapshot` returned. Raises SnapshotError if it is not valid."""
         for text in states:
+            if text == COUNTS_REFUSALS_STATE:
+                self.counts_refusals = True
+                continue
             try:
                 consumer = _restored(json.loads(text))
             except (ValueError, KeyError, TypeError) as error:

@@ -6,6 +6,8 @@
       |                                                                                        dead after the last try
       +------------------------------------------------------------------------------------------+ redelivered
 
+With `counts_refusals` only what is given back counts towards the last try, and nothing else that ends one.
+
 A function of the commands and of their times, nothing else: the same on every member of the cluster.
 """
 
@@ -34,6 +36,8 @@ class WorkItem:
     tries: int = 0
     due: int = 0
     is_done: bool = False
+    refusals: int = 0
+    """How often it was given back, where only that counts."""
 
 
 class SharedWork:
@@ -48,6 +52,8 @@ class SharedWork:
         self.in_flight_max = in_flight_max
         self.tries_max = tries_max
         self.by_key = by_key
+        self.counts_refusals = False
+        """Whether only what was given back has been tried: not what a member had that is gone, or was too slow."""
         self.dead: list[tuple[int, int]] = []
         """(position, tries) of dead letters, the oldest first."""
         self.dead_count = 0
@@ -69,7 +75,12 @@ class SharedWork:
 
     def work_of(self, owner: int) -> tuple[Work, ...]:
         """Return the messages that a member has."""
-        return tuple(Work(item.position, item.tries) for item in self._items.values() if item.owner == owner)
+        counts = self.counts_refusals
+        return tuple(
+            Work(item.position, item.tries, item.refusals + 1 if counts else 0)
+            for item in self._items.values()
+            if item.owner == owner
+        )
 
     def by_owner(self) -> dict[int, list[int]]:
         """Return the positions that each member has."""
@@ -119,8 +130,12 @@ class SharedWork:
         """Take back what the member could not do; it is handed out again after a delay."""
         for row in rows:
             item = self._items.get(row.position)
-            if item is not None and item.owner == owner:
-                self._put_back(item, time + max(row.delay, 0))
+            if item is None or item.owner != owner:
+                continue
+            if self.counts_refusals and row.key not in (0, item.tries):
+                continue  # it was heard before, and is told again by a member that lost its session
+            item.refusals += self.counts_refusals
+            self._put_back(item, time + max(row.delay, 0))
         self._forget_done()
 
     def leave(self, owner: int) -> None:
@@ -181,9 +196,10 @@ class SharedWork:
 
     def _put_back(self, item: WorkItem, due: int) -> None:
         item.owner, item.due = NULL_VALUE, due
-        if item.tries >= self.tries_max:
+        tries = item.refusals if self.counts_refusals else item.tries
+        if tries >= self.tries_max:
             item.is_done = True
-            self.dead.append((item.position, item.tries))
+            self.dead.append((item.position, tries))
             self.dead_count += 1
             del self.dead[:-DEAD_MAX]
 
@@ -202,8 +218,10 @@ class SharedWork:
         """Return the whole state, for a snapshot."""
         items = [
             [item.position, item.key, item.owner, item.tries, item.due, int(item.is_done)]
+            + [item.refusals] * self.counts_refusals
             for item in self._items.values()
         ]
+        more = {"counts_refusals": True} if self.counts_refusals else {}  # as earlier releases have it, without
         return {
             "floor": self.floor,
             "frontier": self.frontier,
@@ -215,6 +233,7 @@ class SharedWork:
             "dead_count": self.dead_count,
             "turn": self._turn,
             "items": items,
+            **more,
         }
 
     @classmethod
@@ -228,7 +247,8 @@ class SharedWork:
             by_key=bool(state["by_key"]),
         )
         work.frontier, work.dead_count, work._turn = state["frontier"], state["dead_count"], state["turn"]
+        work.counts_refusals = bool(state.get("counts_refusals", False))
         work.dead = [(position, tries) for position, tries in state["dead"]]
-        for position, key, owner, tries, due, is_done in state["items"]:
-            work._items[position] = WorkItem(position, key, owner, tries, due, bool(is_done))
+        for position, key, owner, tries, due, is_done, *refusals in state["items"]:
+            work._items[position] = WorkItem(position, key, owner, tries, due, bool(is_done), *refusals)
         return work

@@ -1,7 +1,7 @@
 """Commands of durable consumers and their answers, with the name and the rows that follow the fixed fields.
 
     ConsumerCommand | name (name_length bytes, UTF-8) | rows of 24 bytes: i32 kind | i32 delay | i64 position | i64 key
-    ConsumerAnswer  | rows of 16 bytes: i64 position | i32 tries | 4 unused; or, where the status is not OK, a text;
+    ConsumerAnswer  | rows of 16 bytes: i64 position | i32 tries | i32 counted; or, where the status is not OK, a text;
                       or the JSON that was asked for
 
 Whatever bytes a client sends, `decode_command` returns a command or None: what the members execute must not depend on
@@ -26,7 +26,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ROWS_MAX = 1024
 """In a command; more is no command."""
 _ROW = struct.Struct("<iiqq")
-_WORK = struct.Struct("<qi4x")
+_WORK = struct.Struct("<qii")
 
 
 class CommandKind(IntEnum):
@@ -76,6 +76,8 @@ class CommandFlag(IntFlag):
     """Shared: messages of one key go to one member at a time, in order."""
     EXISTING = 2
     """The member was told of this consumer before: where it is gone it was removed, and is not begun anew."""
+    COUNTS_REFUSALS = 4
+    """Shared: only what members give back counts as tried, from protocol level 8 on (levels.REFUSALS_LEVEL)."""
 
 
 class RowKind(IntEnum):
@@ -117,6 +119,7 @@ class Row(NamedTuple):
     kind: int
     position: int
     key: int = 0
+    """The number of the try, of what is given back."""
     delay: int = 0
     """ms until a message that is given back may be handed out again."""
 
@@ -126,6 +129,9 @@ class Work(NamedTuple):
 
     position: int
     tries: int
+    """How often it was handed out, this time included."""
+    counted: int = 0
+    """The tries that count, this one included, where only refusals do; else 0."""
 
 
 class ConsumerCommand(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -313,6 +314,77 @@ def test_the_work_of_a_member_that_is_gone_goes_to_the_others() -> None:
     (told,) = consumers.close(2)
     assert told.session_id == 10
     assert set(told.answer.work) == {*mine, *(one._replace(tries=2) for one in others)}
+
+
+def counting(*, in_force: bool = True, **settings: int) -> Consumers:
+    """As `shared`, with one member, which asks that only refusals count."""
+    consumers = Consumers(ConsumerMode.SHARED, **settings)
+    consumers.table.counts_refusals = in_force
+    consumers.join(1, flags=CommandFlag.COUNTS_REFUSALS)
+    work(consumers, 1, *found(100, 200), to=250)
+    return consumers
+
+
+def leave(consumers: Consumers) -> None:
+    consumers.do(1, CommandKind.LEAVE)
+    consumers.join(1, flags=CommandFlag.COUNTS_REFUSALS)
+
+
+def lose(consumers: Consumers) -> None:
+    consumers.close(1)
+    consumers.join(1, flags=CommandFlag.COUNTS_REFUSALS)
+
+
+def be_slow(consumers: Consumers) -> None:
+    consumers.time += 100
+    consumers.join(1)
+
+
+@pytest.mark.parametrize("end_tries", [leave, lose, be_slow])
+def test_where_only_refusals_count_nothing_else_makes_dead_letters(end_tries: Callable[[Consumers], None]) -> None:
+    consumers = counting()
+    for number in range(2, 22):
+        end_tries(consumers)
+        assert held(consumers) == {1: (Work(100, number, 1), Work(200, number, 1))}
+    for number in (21, 22):
+        work(consumers, 1, Row(RowKind.GIVEN_BACK, 100, number))
+    assert held(consumers) == {1: (Work(200, 21, 1),)}
+    described = json.loads(consumers.do(9, CommandKind.DESCRIBE).text)
+    assert described["dead_letters"] == [{"position": 100, "tries": 2}]
+
+
+def test_a_refusal_that_is_told_again_counts_once() -> None:
+    """Its answer was lost with the member's session, and the message is with it again."""
+    consumers = counting(tries_max=3)
+    refusal = Row(RowKind.GIVEN_BACK, 100, 1)
+    work(consumers, 1, refusal)
+    for _ in range(5):
+        assert Work(100, 2, 2) in work(consumers, 1, refusal).work
+
+
+def test_that_only_refusals_count_waits_for_the_protocol_level() -> None:
+    """Until then the state is what earlier releases make of the same commands, and is written as they write it."""
+    asking, other = counting(in_force=False), Consumers(ConsumerMode.SHARED)
+    other.join(1)
+    work(other, 1, *found(100, 200), to=250)
+    for consumers in (asking, other):
+        work(consumers, 1, Row(RowKind.GIVEN_BACK, 100, 7))
+        lose(consumers)
+    assert list(asking.table.snapshot()) == list(other.table.snapshot())
+    assert held(asking) == {1: (Work(200, 2),)}
+
+
+def test_a_consumer_that_was_begun_before_counts_refusals_once_a_member_asks_for_it() -> None:
+    consumers = counting(in_force=False, tries_max=3)
+    consumers.table.counts_refusals = True
+    consumers.restart()
+    consumers.join(2)
+    lose(consumers)
+    for _ in range(5):
+        lose(consumers)
+        consumers.restart()
+    assert {one.counted for works in held(consumers).values() for one in works} == {1}
+    assert not json.loads(consumers.do(9, CommandKind.DESCRIBE).text)["dead_letters"]
 
 
 def test_what_two_members_have_read_is_taken_once() -> None:

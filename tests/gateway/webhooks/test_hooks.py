@@ -168,7 +168,7 @@ class SharedSource(Source):
 
     def __init__(self, positions: Iterable[int], when_empty: Callable[[], object]) -> None:
         super().__init__([], when_empty)
-        self.deliveries = deque(Delivery(entry(one), 1) for one in positions)
+        self.deliveries = deque(Delivery(entry(one), 1, 1) for one in positions)
         self.done: list[int] = []
         self.lost: set[int] = set()
         self.given_up = 0
@@ -198,8 +198,8 @@ class SharedSource(Source):
     def nack(self, delivery: Delivery, *, delay_s: float = 0.0) -> bool:
         self.delays_s.append(delay_s)
         self.held.discard(delivery.position)
-        if delivery.tries < QUICK.tries_max:
-            self.deliveries.append(delivery._replace(tries=delivery.tries + 1))
+        if delivery.counted < QUICK.tries_max:
+            self.deliveries.append(delivery._replace(tries=delivery.tries + 1, counted=delivery.counted + 1))
         else:
             self.given_up += 1
         return True
@@ -238,7 +238,7 @@ def test_only_what_is_refused_while_others_are_taken_is_given_up() -> None:
         if source.given_up:
             stopped.set()
         else:
-            source.deliveries.append(Delivery(entry(1000 + len(source.done)), 1))
+            source.deliveries.append(Delivery(entry(1000 + len(source.done)), 1, 1))
 
     source, receiver = SharedSource([100, 200, 300, 400], bring_another), Choosy(300, down=100)
     parallel(source, receiver, stopped)
@@ -246,6 +246,24 @@ def test_only_what_is_refused_while_others_are_taken_is_given_up() -> None:
     assert 300 not in source.done
     assert source.given_up == 1
     assert receiver.positions.count(300) > QUICK.tries_max
+
+
+def test_what_the_receiver_cannot_have_seen_is_no_refusal() -> None:
+    """Others are taken meanwhile: one of the machines behind its name is down."""
+    stopped = asyncio.Event()
+
+    def bring_another() -> None:
+        if len(receiver.positions) > 100:
+            stopped.set()
+        else:
+            source.deliveries.append(Delivery(entry(1000 + len(source.done)), 1, 1))
+
+    source, receiver = SharedSource([100, 200], bring_another), Choosy(100)
+    receiver.refusal = Outcome("ClientConnectorError: refused", was_sent=False)
+    parallel(source, receiver, stopped)
+    assert receiver.positions.count(100) > QUICK.tries_max
+    assert len(source.done) > QUICK.tries_max
+    assert source.delays_s == []
 
 
 def test_refused_messages_in_all_places_make_room_for_others() -> None:
@@ -287,3 +305,4 @@ def test_one_line_is_raised_when_a_receiver_is_gone() -> None:
     source = SharedSource([100, 200], stopped.set)
     with pytest.raises(ReceiverGoneError):
         asyncio.run(ParallelHook(QUICK, source, Receiver(gone, gone), stopped).run())
+    assert source.delays_s == [], "nothing counts as refused"

@@ -126,11 +126,37 @@ def test_an_endless_answer_is_not_read() -> None:
 
 
 def test_silence_is_a_failure() -> None:
-    async def handle(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-        await reader.read(-1)
-
-    (outcome,) = send(handle, timeout_s=0.05)
+    (outcome,) = send(silent, timeout_s=0.05)
     assert outcome.reason == "no answer within 0.05 s"
+    assert outcome.was_sent
+
+
+def test_what_waits_for_a_connection_was_not_sent() -> None:
+    """The other side takes the connection, and never says anything in TLS."""
+
+    async def run() -> Outcome:
+        async with served(silent) as url:
+            secure = replace(SETTINGS, url=url.replace("http", "https"), timeout_s=0.05)
+            async with Receiver(secure) as receiver:
+                return await receiver.send(POST)
+
+    outcome = asyncio.run(run())
+    assert outcome.reason == "no answer within 0.05 s"
+    assert not outcome.was_sent
+
+
+async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    await reader.read(-1)
+
+
+def test_a_connection_that_breaks_after_the_request_may_have_brought_it() -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_post(reader)
+        writer.transport.abort()
+
+    (outcome,) = send(handle)
+    assert not outcome.is_taken
+    assert outcome.was_sent
 
 
 def test_nobody_there_is_a_failure() -> None:
@@ -143,6 +169,7 @@ def test_nobody_there_is_a_failure() -> None:
     outcome = asyncio.run(run())
     assert not outcome.is_taken
     assert "Connect" in outcome.reason
+    assert not outcome.was_sent
 
 
 def test_a_status_counts_although_its_body_does_not_come() -> None:

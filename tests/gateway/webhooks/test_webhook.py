@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from threading import Event
@@ -9,15 +10,18 @@ from threading import Event
 import pytest
 
 from ordo.cluster.client.session import ClusterClient
+from ordo.consumers.consumer_orders import ConsumerOrders
 from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.conftest import LendCluster, lend_cluster
-from tests.clusters import STEADY, ready_cluster
-from tests.gateway.webhooks.receivers import TAKEN, Got, Posts, hook, receiver
+from tests.clusters import STEADY, await_level, ready_cluster
+from tests.gateway.webhooks.receivers import TAKEN, Got, Hook, Posts, hook, receiver
 from tests.patience import patient
 
 __all__ = ["lend_cluster"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 WAIT_S = patient(60)
+BRIEF = {"session_timeout": "2s"}
+"""So soon a hook that was killed is gone."""
 
 
 def send(cluster: LocalCluster, payloads: list[str]) -> None:
@@ -62,8 +66,6 @@ def test_a_hook_that_is_executed_as_users_do_posts_and_ends(lend_cluster: LendCl
 
 def await_consumer(cluster: LocalCluster, name: str) -> None:
     """Wait until a consumer is there, so that what is sent from now on is for it."""
-    from ordo.consumers.consumer_orders import ConsumerOrders
-
     with ConsumerOrders(list(cluster.ingress_endpoints.values())) as orders:
         cluster.await_value(lambda: any(one["name"] == name for one in orders.list_all()) or None, f"consumer {name}")
 
@@ -90,6 +92,50 @@ def test_posts_at_the_same_time_are_each_taken_once(lend_cluster: LendCluster, t
             assert other.process.wait(WAIT_S) == 2
         assert "begun with --in-flight 8 --tries 16: give the same" in other.log_path.read_text()
     assert sorted(one.payload for one in taken) == sorted(payloads)
+
+
+def test_nothing_counts_as_refused_that_the_receiver_was_not_asked_about(tmp_path: Path) -> None:
+    """Each way for a hook to end, as often as a message may be refused: stopped, told that it is gone, and killed."""
+    payloads = [str(number) for number in range(4)]
+    options = ("--in-flight", "4", "--retry-min", "0.05", "--retry-max", "0.05")
+    with receiver() as posts:
+        down = posts.url
+    with (
+        ready_cluster("ordo:Ordering", root=tmp_path / "cluster", heartbeat=STEADY, cluster=BRIEF) as cluster,
+        receiver(lambda _: 410) as gone,
+        receiver() as posts,
+    ):
+        await_level(cluster)
+        send(cluster, payloads)
+        for number in range(16):
+            with hook(cluster, "orders", down, tmp_path / f"down {number}", *options) as running:
+                await_tried(cluster, running, len(payloads))
+                assert running.stop() == 0
+        assert count_dead_letters(cluster, "orders") == 0
+        with hook(cluster, "orders", gone.url, tmp_path / "gone", *options) as running:
+            assert running.process.wait(WAIT_S) == 1
+        with hook(cluster, "orders", down, tmp_path / "killed", *options) as running:
+            await_tried(cluster, running, len(payloads))
+        with hook(cluster, "orders", posts.url, tmp_path / "log", *options) as running:
+            posts.await_taken(len(payloads), running)
+            assert running.stop() == 0
+        assert sorted(one.payload for one in posts.taken) == payloads
+        assert count_dead_letters(cluster, "orders") == 0
+
+
+def count_dead_letters(cluster: LocalCluster, name: str) -> int:
+    with ConsumerOrders(list(cluster.ingress_endpoints.values())) as orders:
+        return int(orders.describe(name)["dead"])
+
+
+def await_tried(cluster: LocalCluster, running: Hook, count: int) -> None:
+    """Wait until a hook has tried so many messages in vain."""
+
+    def tried() -> bool | None:
+        found = re.findall(r'"id": "(\w+)".*"webhook.retry"', running.log_path.read_text())
+        return len(set(found)) >= count or None
+
+    cluster.await_value(tried, "tries of all messages")
 
 
 def test_each_message_has_its_effect_once_when_hook_and_leader_are_killed(tmp_path: Path) -> None:
