@@ -121,7 +121,7 @@ class TopicReaders:
             if cursor.error is not None:
                 self._drop(key, cursor)
                 if error_of(cursor.error) == KafkaError.OFFSET_OUT_OF_RANGE:
-                    return 0
+                    continue  # the next one begins after what is deleted
                 raise cursor.error
             if not await self._wait(cursor, deadline_s):
                 return 0

@@ -176,17 +176,25 @@ def test_the_end_is_not_the_error_of_another_place(log: Log) -> None:
     run(work())
 
 
-@pytest.mark.parametrize(("failure", "is_told"), [(DELETED, False), (REFUSED, True)])
-def test_the_end_that_cannot_be_followed_is_unknown_or_refused(log: Log, failure: ArchiveError, is_told: bool) -> None:
+def test_the_end_that_may_not_be_followed_is_refused(log: Log) -> None:
     async def work() -> None:
         async with at_work() as readers:
             asking = asyncio.create_task(readers.log_end(OWN, 5_000, now_s() + SOON_S))
-            (await log.begun(1)).failure = failure
-            if is_told:
-                with pytest.raises(ArchiveError, match="refused"):
-                    await asking
-            else:
-                assert await asking == 0 and now_s() < 1_000.0 + SOON_S
+            (await log.begun(1)).failure = REFUSED
+            with pytest.raises(ArchiveError, match="refused"):
+                await asking
+            assert log.followers[0].is_closed
+
+    run(work())
+
+
+def test_the_end_is_followed_from_the_end_again_where_what_lay_before_was_deleted(log: Log) -> None:
+    async def work() -> None:
+        async with at_work() as readers:
+            asking = asyncio.create_task(readers.log_end(OWN, 5_000, now_s() + SOON_S))
+            (await log.begun(1)).failure = DELETED
+            (await log.begun(2)).find(5_000, 99)
+            assert await asking == 100
             assert log.followers[0].is_closed
 
     run(work())
