@@ -54,6 +54,7 @@ def request(message: object) -> LogEntry:
         ((Order,), "Order(account=3)"),
         ((Order, Order), "Order(account=3)"),
         ((Query, Order), "Order(account=3)"),
+        ((Transfer,), "Transfer(cents=3)"),  # other code led for a moment: MESSAGES.md warns of it
         ((Order, Transfer), "service_id=0 Order(account=3) or service_id=1 Transfer(cents=3)"),
     ],
 )

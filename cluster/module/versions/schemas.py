@@ -138,18 +138,28 @@ class Schemas:
     def find_conflict(self, service_id: int, app_version: int) -> str:
         """Return why a leader does not put a version of a service's own code into force; empty where it can.
 
-        It need not go with what is written only, but also with what will be: the schema of the code that the log's end
-        puts into force.
+        It need not go with what is written only, but also with what will be: the schema of the code that the log's
+        end puts into force. Where other code led for a while, that contradicts what is written: then what goes with
+        it is as good as what is in force already.
         """
         own = self._own.get(service_id, {}).get(app_version)
         if own is None or self._is_known(own):
             return ""
         before = self._newest(own, self._known)
         coming = self._own_at(service_id, self._sequencer.append_position)
-        if coming is not None and coming.schema.id == own.schema.id and self._may_append(coming, before):
-            before = coming
+        if coming is not None and coming.schema.id == own.schema.id:
+            if self._may_append(coming, before):
+                before = coming
+            elif before is not None and self._goes_on(own, coming, before):
+                return ""
         conflict = "" if before is None else describe_conflict(own.schema, before.schema)
         return f"service {service_id}, version {format_version(app_version)}: {conflict}" if conflict else ""
+
+    @staticmethod
+    def _goes_on(own: LoggedSchema, coming: LoggedSchema, before: LoggedSchema) -> bool:
+        """Return whether a schema goes with that of the code in force, which contradicts the log's."""
+        is_contradicting = bool(describe_conflict(coming.schema, before.schema))
+        return is_contradicting and not describe_conflict(own.schema, coming.schema)
 
     def _own_at(self, service_id: int, log_position: int) -> LoggedSchema | None:
         """Return the schema of the code that the log puts into force at a position."""

@@ -36,6 +36,13 @@ class RivalOrder:
     quantity: UInt64 | None = field(since=1, default=None)
 
 
+@message(id=1, version=2)
+class LaterRivalOrder:
+    account: UInt32
+    quantity: UInt64 | None = field(since=1, default=None)
+    limit: UInt64 | None = field(since=2, default=None)
+
+
 @message(id=1)
 class RenamedOrder:
     account: UInt32
@@ -58,6 +65,7 @@ class OrderOfAnotherSchema:
 
 FIRST, LATER, OTHER, SECOND = (Schema("orders", one) for one in (Order, LaterOrder, OtherOrder, OrderOfAnotherSchema))
 RIVAL, RENAMED, WITH_ACK = Schema("orders", RivalOrder), Schema("orders", RenamedOrder), Schema("orders", Order, Ack)
+LATER_RIVAL = Schema("orders", LaterRivalOrder)
 
 
 class Member:
@@ -284,6 +292,20 @@ def test_an_upgrade_away_from_code_that_contradicts_the_log_is_possible() -> Non
     member.log(FIRST)
     member.tell(OTHER, LATER)
     assert member.schemas.find_conflict(0, 2) == ""
+
+
+def test_an_upgrade_that_extends_code_which_contradicts_the_log_is_possible() -> None:
+    """A member with other code led for a moment: its schema, which nobody has, is no bar for good."""
+    member = Member(RIVAL, LATER_RIVAL, OTHER)
+    member.log(FIRST)
+    member.log(LATER)
+    assert member.schemas.find_conflict(0, 2) == ""
+    assert "LaterOrder.account" in member.schemas.find_conflict(0, 3), "it goes with neither"
+    member.go_over(2)
+    assert member.schemas.find_conflict(0, 1) == "", "nor is the way back barred"
+    older = Member(FIRST, LATER_RIVAL)
+    older.log(LATER)
+    assert "LaterRivalOrder.price" in older.schemas.find_conflict(0, 2), "the code in force contradicts nothing"
 
 
 def test_schemas_of_other_ids_and_other_services_are_none_of_its() -> None:
