@@ -21,6 +21,8 @@ from ordo.service_api.messages.schema_file import SchemaFile, telling
 
 EMPTY_ROWS_MAX = 65_535
 """Rows without bytes in one message: their count is bounded by nothing that the message has to hold."""
+VERSION_MAX = (1 << 31) - 1
+"""Headers may have more bytes for a version than the column of versions, which is an int32."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,9 @@ class _Reading:
         return values
 
     def _take(self, length: int, name: str) -> int:
-        """Return the offset after `length` bytes. Raises ValueError when the message ends before."""
+        """Return the offset after `length` bytes. Raises ValueError for less than none, and beyond the message."""
+        if length < 0:
+            raise ValueError(f"{name} has {length} bytes, and none may have fewer than 0")
         if self._offset + length > len(self._data):
             raise ValueError(f"{name} of {length} bytes reaches beyond the message")
         return self._offset + length
@@ -126,7 +130,13 @@ class _Reading:
         self._offset = start
         self._offset = self._take(length, part.name)
         value = self._data[start : self._offset]
-        return value.decode(part.charset, "replace") if part.charset else value
+        return _text(value, part.charset) if part.charset else value
+
+
+def _text(value: bytes, charset: str) -> str:
+    """Return text that Arrow takes: some character sets, as UTF-7, give halves of characters, which no UTF-8 has."""
+    text = value.decode(charset, "replace")
+    return text if charset == "utf-8" else text.encode("utf-8", "replace").decode()
 
 
 @dataclass
@@ -158,6 +168,8 @@ class SbeSchema:
             )
             if schema_id != self.schema_id:
                 raise ValueError(f"schema id {schema_id}, expected {self.schema_id}")
+            if not 0 <= version <= VERSION_MAX:
+                raise ValueError(f"version {version}: from 0 to {VERSION_MAX} are known")
             block = self.messages.get(template_id)
             if block is None:
                 raise ValueError(f"unknown template id {template_id} of version {version}")

@@ -6,6 +6,7 @@ as lists of names, composites as structs. Null values become null; a `char` arra
 
 from __future__ import annotations
 
+import codecs
 import math
 import struct
 from collections.abc import Callable, Mapping
@@ -114,7 +115,7 @@ class TypeTable:
         return IntegerRecord(composite.length_bytes, parts, constants)
 
     def var_data(self, composite: Composite) -> tuple[IntegerRecord, str | None]:
-        """Return the length's layout of a composite for var-data, and the character set of its content.
+        """Return the length's layout of a composite for var-data, and Python's name of its content's character set.
 
         Raises ValueError for what is missing, and for a character set that Python does not know.
         """
@@ -123,6 +124,7 @@ class TypeTable:
         if charset:
             try:
                 b"a".decode(charset, "replace")
+                charset = codecs.lookup(charset).name
             except LookupError as error:
                 raise ValueError(f"varData of {composite.name} cannot be text: {error}") from error
         return self.integers(composite, "length"), charset
