@@ -148,20 +148,25 @@ class GroupCalls:
         return {"topics": topics}
 
     async def _commit(self, caller: Caller, group: str, offsets: list[Offset], epoch: int) -> tuple[int, int]:
-        """Have offsets kept; return the error of topics, and that of the log."""
+        """Have offsets kept; return the error of topics, and that of the log.
+
+        For a topic that the cluster does not know, it keeps nothing of a commit: then that of the log is kept alone.
+        """
 
         async def keep(kept: list[Offset]) -> int:
             order = encode_order(OrderKind.COMMIT, group=group, offsets=kept, epoch=epoch)
             return await self._order(caller, group, order, epoch)
 
-        others = [one for one in offsets if one[0] != LOG_TOPIC]
+        of_others = [one for one in offsets if one[0] != LOG_TOPIC]
         error = await keep(offsets)
-        if error != KafkaError.UNKNOWN_TOPIC_OR_PARTITION or len(others) == len(offsets):
+        if error != KafkaError.UNKNOWN_TOPIC_OR_PARTITION or len(of_others) == len(offsets):
             return error, error
         if of_log := await self._keep_log(caller):
-            return await keep(others) if others else of_log, of_log
+            return await keep(of_others) if of_others else of_log, of_log
         error = await keep(offsets)
-        return error, error
+        if error != KafkaError.UNKNOWN_TOPIC_OR_PARTITION:
+            return error, error
+        return error, await keep([one for one in offsets if one[0] == LOG_TOPIC])
 
     async def _keep_log(self, caller: Caller) -> int:
         """Have the cluster know the log by name, as it keeps offsets of what it knows, and return why it does not.

@@ -160,6 +160,23 @@ def test_offsets_of_topics_are_kept_where_there_is_no_place_for_the_log(names: t
     run(work())
 
 
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_topic_that_the_cluster_does_not_know_keeps_no_offset_of_the_log_from_it(is_known: bool) -> None:
+    async def work() -> None:
+        door = MemoryDoor()
+        for name in ("orders", *([LOG_TOPIC] if is_known else [])):
+            await door.session.order(encode_order(OrderKind.CREATE, topic=name))
+        wanted = commit_of("orders", LOG_TOPIC, "deleted")
+        (frame,) = (await door.serve(framed(wanted))).frames()
+        body = response_of(wanted[1], wanted[3], frame)[1]
+        told = {one.name: one.partitions[0].error_code for one in body.topics}
+        unknown = KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+        assert told == {"orders": unknown, LOG_TOPIC: KafkaError.NONE, "deleted": unknown}
+        assert await door.session.query(OrderKind.OFFSETS, group="g") == {LOG_TOPIC: [6, ""]}
+
+    run(work())
+
+
 def run_query(door: MemoryDoor) -> Any:
     async def work() -> Any:
         return await door.session.query(OrderKind.TOPICS)
