@@ -184,9 +184,9 @@ class ParallelHook:
                 failures + delivery.counted - 1, outcome, settings.retry_min_s, settings.retry_max_s, random.random()
             )
             counts = outcome.was_sent and (self._taken > taken or self._makes_room(delivery, outcome))
-            self._tell(post, delivery.counted, outcome, rest_s, counts=counts)
-            if counts:
-                self._source.nack(delivery, delay_s=rest_s)
+            is_back = counts and self._source.nack(delivery, delay_s=rest_s)
+            self._tell(post, delivery.counted, outcome, rest_s, counts=is_back)
+            if is_back:
                 return
             self._resting += 1
             await rest(self._source, rest_s, lambda: not self._stopped.is_set() and self._source.holds(delivery))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from ordo.consumers.shared_member import Delivery
 from ordo.follow.entries import EntryKind, LogEntry
@@ -196,10 +197,12 @@ class SharedSource(Source):
         return True
 
     def nack(self, delivery: Delivery, *, delay_s: float = 0.0) -> bool:
+        if not self.holds(delivery):
+            return False
         self.delays_s.append(delay_s)
         self.held.discard(delivery.position)
         if delivery.counted < QUICK.tries_max:
-            self.deliveries.append(delivery._replace(tries=delivery.tries + 1, counted=delivery.counted + 1))
+            self.deliveries.append(Delivery(delivery.entry, delivery.tries + 1, delivery.counted + 1))
         else:
             self.given_up += 1
         return True
@@ -264,6 +267,25 @@ def test_what_the_receiver_cannot_have_seen_is_no_refusal() -> None:
     assert receiver.positions.count(100) > QUICK.tries_max
     assert len(source.done) > QUICK.tries_max
     assert source.delays_s == []
+
+
+def test_what_is_taken_back_during_its_last_post_is_not_told_as_given_up() -> None:
+    """The cluster does not hear of this refusal, and the message is posted again."""
+    stopped = asyncio.Event()
+
+    class Losing(Choosy):
+        async def send(self, post: Post) -> Outcome:
+            outcome = await super().send(post)
+            if post.position == 100:
+                source.lost.add(100)
+            return outcome
+
+    source, receiver = SharedSource([200], stopped.set), Losing(100)
+    source.deliveries.append(Delivery(entry(100), QUICK.tries_max, QUICK.tries_max))
+    with capture_logs() as told:
+        parallel(source, receiver, stopped)
+    assert source.done == [200]
+    assert [one["event"] for one in told] == ["webhook.retry"]
 
 
 def test_refused_messages_in_all_places_make_room_for_others() -> None:
