@@ -195,13 +195,16 @@ class SharedMember(ConsumerMember[Delivery]):
     def _join(self) -> ConsumerCommand:
         settings, command = self.settings, super()._join()
         by_key = CommandFlag.BY_KEY if settings.key is not None else CommandFlag.NONE
-        refusals = CommandFlag.COUNTS_REFUSALS if settings.counts_refusals else CommandFlag.NONE
         return command._replace(
             ack_timeout=round(settings.ack_timeout_s * 1000),
             in_flight_max=settings.in_flight_max,
             tries_max=settings.tries_max,
-            flags=command.flags | by_key | refusals,
+            flags=command.flags | by_key | self._refusals,
         )
+
+    @property
+    def _refusals(self) -> CommandFlag:
+        return CommandFlag.COUNTS_REFUSALS if self.settings.counts_refusals else CommandFlag.NONE
 
     def _next_of_mode(self, now_ns: int) -> ConsumerCommand | None:
         answer = self.answer
@@ -218,8 +221,13 @@ class SharedMember(ConsumerMember[Delivery]):
     def _tell(self, answer: ConsumerAnswer) -> ConsumerCommand:
         """Say what became of messages."""
         self._sent = {position: self._done.pop(position) for position in list(self._done)[:ROWS_AT_A_TIME]}
-        rows = tuple(self._sent.values())
-        return ConsumerCommand(CommandKind.WORK, epoch=answer.epoch, from_position=answer.frontier, rows=rows)
+        return ConsumerCommand(
+            CommandKind.WORK,
+            epoch=answer.epoch,
+            from_position=answer.frontier,
+            flags=self._refusals,
+            rows=tuple(self._sent.values()),
+        )
 
     def _find_more(self, answer: ConsumerAnswer, now_ns: int) -> tuple[list[Row], int]:
         """Return the messages read after the frontier, and up to which position; -1 if there is nothing to report."""

@@ -35,7 +35,7 @@ def check_consumers() -> None:
     work = SharedWork(64, ack_timeout=5, in_flight_max=6, tries_max=7, by_key=True)
     work.counts_refusals = True
     work.frontier, work.dead_count, work._turn, work.dead = 960, 3, 2, [(32, 7), (48, 8)]
-    work._items = {96: WorkItem(96, 11, 21, 2, 900, False, 1), 128: WorkItem(128, 12, -1, 1, 0, True)}
+    work._items = {96: WorkItem(96, 11, 21, 2, 900, False, 1, 2), 128: WorkItem(128, 12, -1, 1, 0, True)}
     members = {
         key: ConsumerMember(key, key + 1, key + 2, ConsumerStatus(1), f"text {key}", key + 3) for key in (31, 30)
     }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ordo.cluster.wire.sessions.consumer_codec import AnswerFlag, ConsumerAnswer, ConsumerStatus, Work
+from ordo.cluster.wire.sessions.consumer_codec import AnswerFlag, CommandFlag, ConsumerAnswer, ConsumerStatus, Work
 from ordo.consumers.consumer_member import READ_AHEAD_BYTES_MAX
 from ordo.consumers.shared_member import ACKNOWLEDGED_MAX, READ_AHEAD_MAX, Delivery, SharedMember, SharedSettings
 from ordo.follow.entries import EntryKind, LogEntry
@@ -77,6 +78,15 @@ def test_what_is_done_makes_room() -> None:
     assert one.member._has_room
     one.member.close()
     assert one.member._kept_bytes == 0
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_each_report_says_whether_only_refusals_count(counts: bool) -> None:
+    """The protocol level that has it may come into force after the member joined."""
+    one = Member()
+    one.member.settings = replace(SETTINGS, counts_refusals=counts)
+    command = one.member._tell(one.answer())
+    assert bool(command.flags & CommandFlag.COUNTS_REFUSALS) is counts
 
 
 def test_what_was_taken_back_is_late_and_what_is_acknowledged_again_is_not() -> None:

@@ -61,11 +61,14 @@ def members_that_are_gone_count_as_refusals(patch: Patch) -> None:
 
 
 def snapshots_forget_that_only_refusals_count(patch: Patch) -> None:
-    """A member that was restored counts all tries of a consumer again."""
-    original = SharedWork.restored.__func__  # type: ignore[attr-defined]
+    """A member that was restored counts all tries again, whoever asks for it."""
+    original = ConsumerTable.restore
 
-    def restored(cls: type[SharedWork], state: dict[str, Any]) -> SharedWork:
-        found: SharedWork = original(cls, {**state, "counts_refusals": False})
-        return found
+    def restore(self: ConsumerTable, states: Iterable[bytes]) -> None:
+        original(self, states)
+        self.counts_refusals = False
+        for consumer in self._consumers.values():
+            if consumer.work is not None:
+                consumer.work.counts_refusals = False
 
-    patch(SharedWork, "restored", classmethod(restored))
+    patch(ConsumerTable, "restore", restore)

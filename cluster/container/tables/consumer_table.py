@@ -1,9 +1,9 @@
 """Durable consumers: who reads, and how far each has done. A function of the log (docs/CONSUMERS.md).
 
 A consumer has a name, a mode and members. A member is a client's session that has joined; it is gone when the session
-is closed, by the client, or by the cluster after `session_timeout`. Every change is a record of the log (a command, or
-the end of a session), and what is due is judged by the records' own times, so that all members of the cluster hold
-the same state.
+is closed, by the client, or by the cluster after `session_timeout`. Every change is a record of the log (a command, the
+end of a session, or a protocol level that comes into force), and what is due is judged by the records' own times, so
+that all members of the cluster hold the same state.
 
 Exclusive: the member that joined first is the active one. It alone moves the position, under an `epoch` that is another
 one after each change of the active member, each seek and each new beginning.
@@ -215,6 +215,7 @@ class ConsumerTable:
         if member is None:
             return ConsumerStatus.NO_MEMBER, f"this client is no member of consumer {consumer.name!r} any more"
         member.session_id, member.accepted = session_id, 0
+        self._heed_flags(consumer, command)
         if kind is CommandKind.LEAVE:
             self._remove_member(consumer, member.key)
             return OK, ""
@@ -237,9 +238,13 @@ class ConsumerTable:
         if member is None:
             member = consumer.members[command.member_key] = ConsumerMember(command.member_key, session_id, 0)
         member.session_id = session_id
+        self._heed_flags(consumer, command)
+        return OK, ""
+
+    def _heed_flags(self, consumer: DurableConsumer, command: ConsumerCommand) -> None:
+        """Count only refusals where a member asks for it. A busy one may have joined before the level that has it."""
         if consumer.work is not None and self.counts_refusals and command.flags & CommandFlag.COUNTS_REFUSALS:
             consumer.work.counts_refusals = True
-        return OK, ""
 
     def _commit(
         self, consumer: DurableConsumer, member: ConsumerMember, command: ConsumerCommand
@@ -401,6 +406,7 @@ class ConsumerTable:
                 "in_flight_max": work.in_flight_max,
                 "tries_max": work.tries_max,
                 "by_key": work.by_key,
+                "counts_refusals": work.counts_refusals,
                 "dead_letters": [
                     {"position": position, "tries": tries} for position, tries in work.dead[-DEAD_LISTED_MAX:]
                 ],

@@ -38,6 +38,8 @@ class WorkItem:
     is_done: bool = False
     refusals: int = 0
     """How often it was given back, where only that counts."""
+    refused: int = 0
+    """The number of the last of these tries."""
 
 
 class SharedWork:
@@ -130,13 +132,22 @@ class SharedWork:
         """Take back what the member could not do; it is handed out again after a delay."""
         for row in rows:
             item = self._items.get(row.position)
-            if item is None or item.owner != owner:
+            if item is None or not (self._refuse(item, owner, row) if self.counts_refusals else item.owner == owner):
                 continue
-            if self.counts_refusals and row.key not in (0, item.tries):
-                continue  # it was heard before, and is told again by a member that lost its session
-            item.refusals += self.counts_refusals
             self._put_back(item, time + max(row.delay, 0))
         self._forget_done()
+
+    def _refuse(self, item: WorkItem, owner: int, row: Row) -> bool:
+        """Count a refusal; return False where it does not count, or another member has the message by now.
+
+        It may be of an earlier try: a member that loses its session tells it in the next one. A try that is not above
+        the last one that counted was heard before, or a later one was, and so was the delay.
+        """
+        number = row.key or (item.tries if item.owner == owner else 0)
+        if item.is_done or item.owner not in (owner, NULL_VALUE) or not item.refused < number <= item.tries:
+            return False
+        item.refusals, item.refused = item.refusals + 1, number
+        return True
 
     def leave(self, owner: int) -> None:
         """Take back what a member had that is gone; it waits for another one."""
@@ -218,7 +229,7 @@ class SharedWork:
         """Return the whole state, for a snapshot."""
         items = [
             [item.position, item.key, item.owner, item.tries, item.due, int(item.is_done)]
-            + [item.refusals] * self.counts_refusals
+            + [item.refusals, item.refused] * self.counts_refusals
             for item in self._items.values()
         ]
         more = {"counts_refusals": True} if self.counts_refusals else {}  # as earlier releases have it, without

@@ -69,7 +69,7 @@ class ConsumerMode(IntEnum):
 
 
 class CommandFlag(IntFlag):
-    """What a JOIN may ask for besides."""
+    """What a JOIN may ask for besides, and a WORK where that is said."""
 
     NONE = 0
     BY_KEY = 1
@@ -77,7 +77,8 @@ class CommandFlag(IntFlag):
     EXISTING = 2
     """The member was told of this consumer before: where it is gone it was removed, and is not begun anew."""
     COUNTS_REFUSALS = 4
-    """Shared: only what members give back counts as tried, from protocol level 8 on (levels.REFUSALS_LEVEL)."""
+    """Shared: only what members give back counts as tried, from protocol level 8 on (levels.REFUSALS_LEVEL).
+    With each WORK too: the level may come into force after the JOIN."""
 
 
 class RowKind(IntEnum):

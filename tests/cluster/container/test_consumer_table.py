@@ -362,6 +362,72 @@ def test_a_refusal_that_is_told_again_counts_once() -> None:
         assert Work(100, 2, 2) in work(consumers, 1, refusal).work
 
 
+def pause_and_lose(consumers: Consumers) -> None:
+    """The message is with nobody when the refusal is told."""
+    consumers.do(9, CommandKind.PAUSE)
+    lose(consumers)
+
+
+@pytest.mark.parametrize("lose_session", [lose, pause_and_lose])
+def test_a_refusal_that_is_first_told_in_the_next_session_counts_and_keeps_its_delay(
+    lose_session: Callable[[Consumers], None],
+) -> None:
+    consumers = counting()
+    lose_session(consumers)
+    consumers.restart()
+    for _ in range(2):  # the second time it was heard before
+        work(consumers, 1, Row(RowKind.GIVEN_BACK, 100, 1, 3600))
+        consumers.restart()
+        consumers.do(9, CommandKind.RESUME)
+        assert held(consumers) == {1: (Work(200, 2, 1),)}
+    consumers.time = 3600
+    assert {one.position: one.counted for one in consumers.join(1).work} == {100: 2, 200: 1}
+
+
+def test_the_last_refusal_gives_up_also_where_it_is_told_in_the_next_session() -> None:
+    consumers = counting()
+    work(consumers, 1, Row(RowKind.GIVEN_BACK, 100, 1))
+    lose(consumers)
+    work(consumers, 1, Row(RowKind.GIVEN_BACK, 100, 2))
+    assert held(consumers) == {1: (Work(200, 2, 1),)}
+    assert json.loads(consumers.do(9, CommandKind.DESCRIBE).text)["dead"] == 1
+
+
+@pytest.mark.parametrize("number", [-1, 0, 2, 2**62])
+def test_a_refusal_of_no_try_of_a_message_that_nobody_has_changes_nothing(number: int) -> None:
+    consumers = counting(tries_max=1)
+    work(consumers, 1, done(200))
+    consumers.do(9, CommandKind.PAUSE)
+    lose(consumers)
+    work(consumers, 1, Row(RowKind.GIVEN_BACK, 100, number), Row(RowKind.GIVEN_BACK, 200, 1))
+    consumers.do(9, CommandKind.RESUME)
+    assert held(consumers) == {1: (Work(100, 2, 1),)}
+    assert json.loads(consumers.do(9, CommandKind.DESCRIBE).text)["dead"] == 0
+
+
+def test_a_refusal_of_what_another_member_has_by_now_leaves_it_there() -> None:
+    consumers = counting()
+    consumers.join(2)
+    consumers.close(1)
+    assert Work(100, 2, 1) in held(consumers)[2]
+    consumers.join(1)
+    work(consumers, 1, Row(RowKind.GIVEN_BACK, 100, 1))
+    assert Work(100, 2, 1) in held(consumers)[2]
+
+
+def test_a_busy_member_that_joined_before_the_level_asks_with_its_work() -> None:
+    consumers = counting(in_force=False)
+    consumers.table.counts_refusals = True
+    work(consumers, 1)
+    assert not json.loads(consumers.do(9, CommandKind.DESCRIBE).text)["counts_refusals"]
+    consumers.do(1, CommandKind.WORK, flags=CommandFlag.COUNTS_REFUSALS)
+    assert json.loads(consumers.do(9, CommandKind.DESCRIBE).text)["counts_refusals"]
+    for _ in range(5):
+        consumers.close(1)
+        consumers.join(1)
+    assert held(consumers) == {1: (Work(100, 6, 1), Work(200, 6, 1))}
+
+
 def test_that_only_refusals_count_waits_for_the_protocol_level() -> None:
     """Until then the state is what earlier releases make of the same commands, and is written as they write it."""
     asking, other = counting(in_force=False), Consumers(ConsumerMode.SHARED)
