@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 from ordo.cluster.wire.sessions.consumer_codec import (
     CommandFlag,
@@ -83,14 +83,24 @@ class Delivered(Protocol):
         """1 for the first time."""
 
 
-class Delivery(NamedTuple):
-    """A message that this member is to do, and to acknowledge."""
+class _Delivery(NamedTuple):
+    """The two values of a delivery."""
 
     entry: LogEntry
     tries: int
     """1 for the first time. It may have been done before, by this member or another one, where it is more."""
+
+
+class Delivery(_Delivery):
+    """A message that this member is to do, and to acknowledge: `entry, tries = delivery`."""
+
     counted: int = 0
     """The tries that count towards `tries_max`, this one included: fewer than `tries` with `counts_refusals`."""
+
+    def __new__(cls, entry: LogEntry, tries: int, counted: int = 0) -> Self:
+        made = super().__new__(cls, entry, tries)
+        made.counted = counted or tries
+        return made
 
     @property
     def position(self) -> int:

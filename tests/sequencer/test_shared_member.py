@@ -80,6 +80,14 @@ def test_what_is_done_makes_room() -> None:
     assert one.member._kept_bytes == 0
 
 
+def test_a_delivery_is_a_pair_whatever_it_counts() -> None:
+    (delivery,) = Member().be_given(64)
+    first, tries = delivery
+    assert (first.position, tries, delivery.counted) == (64, 1, 1)
+    assert Delivery(first, 3, 2) == (first, 3)
+    assert Delivery(first, 3, 2).counted == 2
+
+
 @pytest.mark.parametrize("counts", [False, True])
 def test_each_report_says_whether_only_refusals_count(counts: bool) -> None:
     """The protocol level that has it may come into force after the member joined."""
