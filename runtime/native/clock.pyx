@@ -5,8 +5,6 @@ Native code calls `nano_time` and `epoch_time_ns`; Python calls `now()`, `epoch_
 
 from ordo.runtime.native.atomics cimport ordo_epoch_ns, ordo_monotonic_ns
 
-from ordo.runtime.native.kernel_clock import read_clock_quality
-
 
 cdef class Clock:
     cdef int64_t nano_time(self) noexcept nogil:
@@ -42,6 +40,7 @@ cdef class SystemClock(Clock):
         return ordo_epoch_ns()
 
     def quality(self):
+        from ordo.runtime.native.kernel_clock import read_clock_quality    # ctypes, which a command has no use for
         return read_clock_quality()
 
 

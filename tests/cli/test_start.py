@@ -63,7 +63,9 @@ def test_dev_starts_again_with_the_changed_code_and_survives_a_broken_one(folder
     assert folder.run("python add.py 1 2") == "1\n3\n"
     service = folder.path / "counter.py"
     good = service.read_text()
-    service.write_text(good.replace("+= int(payload)", "+= 10 * int(payload)"))
+    changed = good.replace("+ int(payload)", "+ 10 * int(payload)")
+    assert changed != good
+    service.write_text(changed)
     await_that(lambda: log.read_text().count("^C ends it") == 2, "the cluster with the changed code")
     assert folder.run("python add.py 1") == "40\n", "the log was executed anew"
     service.write_text("class Counter(:\n")

@@ -22,7 +22,10 @@ from tests.mutants.sample import choose
 from tests.mutants.table import page_of, sum_of
 
 OUT = ROOT / "build" / "mutants"
-OPTIONS = ("-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "deterministic")
+OPTIONS = (
+    *("-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "deterministic"),
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # a module of the sample may have imported Hypothesis
+)
 
 
 def hunt_in(folder: str, arguments: argparse.Namespace) -> int:
