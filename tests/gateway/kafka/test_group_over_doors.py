@@ -231,6 +231,7 @@ class GroupOfThree:
                 one.commit()
 
 
+@pytest.mark.soak  # about every second run takes minutes until each member has a topic: not understood (KAFKA.md)
 def test_one_group_over_two_doors_of_which_the_coordinator_is_killed(
     doors: Sequence[KafkaProcess], members: list[Member], topic: str
 ) -> None:
