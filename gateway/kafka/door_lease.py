@@ -215,7 +215,10 @@ class DoorLease:
             await asyncio.sleep(KNOCK_EVERY_S)
 
     async def find(self, caller: Caller, group: str) -> Mapping[str, object]:
-        """Return a group's coordinator as FindCoordinator does: error, node, host and port."""
+        """Return a group's coordinator as FindCoordinator does: error, node, host and port.
+
+        One whose process has ended has the group until its lease is over, and is not named: clients ask again.
+        """
         found = await self.claim(group)
         if found.epoch:
             host, port = caller.door
@@ -225,7 +228,7 @@ class DoorLease:
                 with suppress(OrdoError):
                     await self._look()
             other = next((one for one in self._neighbours if one.node_id == found.node_id), None)
-            if other is not None:
+            if other is not None and not self._knocks.is_gone(other.process):
                 return {"error_code": KafkaError.NONE, **_broker(other.node_id, other.address)}
         error = KafkaError.COORDINATOR_NOT_AVAILABLE if found.error == KafkaError.NOT_COORDINATOR else found.error
         return {"error_code": error, "node_id": NO_NODE, "host": "", "port": -1}
