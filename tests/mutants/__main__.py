@@ -22,10 +22,7 @@ from tests.mutants.sample import choose
 from tests.mutants.table import page_of, sum_of
 
 OUT = ROOT / "build" / "mutants"
-OPTIONS = (
-    *("-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "deterministic"),
-    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # a module of the sample may have imported Hypothesis
-)
+OPTIONS = ("-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "deterministic")
 
 
 def hunt_in(folder: str, arguments: argparse.Namespace) -> int:
@@ -38,7 +35,7 @@ def hunt_in(folder: str, arguments: argparse.Namespace) -> int:
             lines.write(json.dumps(asdict(outcome)) + "\n")
             lines.flush()
 
-        hunt = Hunt(choose(arguments.sample, arguments.seed), say, done)
+        hunt = Hunt(lambda: choose(arguments.sample, arguments.seed), say, done)
         pytest.main([*OPTIONS, str(ROOT / "tests" / folder)], plugins=[hunt])
     facts = {"tests": hunt.tests, "processor_s": round(hunt.processor_s, 1), "broken": hunt.broken}
     place.with_suffix(".json").write_text(json.dumps(facts))

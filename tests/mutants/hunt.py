@@ -46,7 +46,8 @@ class Outcome:
 class Hunt:
     """Runs the tests with each mutant in turn."""
 
-    mutants: list[Mutant]
+    choose: Callable[[], list[Mutant]]
+    """Called once the tests are collected: it imports modules of the product, and plugins want to be first."""
     say: Callable[[Outcome], None]
     done: set[int] = field(default_factory=set)
     processor_s: float = 0.0
@@ -59,15 +60,16 @@ class Hunt:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """The whole hunt."""
-        reaching = self._reach(session.items)
-        for number, mutant in enumerate(self.mutants):
+        mutants = self.choose()
+        reaching = self._reach(session.items, mutants)
+        for number, mutant in enumerate(mutants):
             if number not in self.done:
                 self.say(self._hunt(number, mutant, reaching.get(number, [])))
         return True
 
-    def _reach(self, items: list[pytest.Item]) -> dict[int, list[tuple[float, pytest.Item]]]:
+    def _reach(self, items: list[pytest.Item], mutants: list[Mutant]) -> dict[int, list[tuple[float, pytest.Item]]]:
         """The tests that reach the place of each mutant, the fastest first."""
-        originals = self._note_places()
+        originals = self._note_places(mutants)
         found: dict[int, list[tuple[float, pytest.Item]]] = {}
         for item in items:
             self._reached.clear()
@@ -84,11 +86,11 @@ class Hunt:
             function.__code__ = code
         return {number: sorted(those, key=lambda one: one[0]) for number, those in found.items()}
 
-    def _note_places(self) -> list[tuple[FunctionType, CodeType]]:
+    def _note_places(self, mutants: list[Mutant]) -> list[tuple[FunctionType, CodeType]]:
         """Let each function say which of its mutants' places are reached, and return what it was."""
         vars(builtins)[NOTE] = self._reached.add
         functions: dict[tuple[str, str], dict[int, Mutant]] = {}
-        for number, mutant in enumerate(self.mutants):
+        for number, mutant in enumerate(mutants):
             functions.setdefault((mutant.path, mutant.function), {})[number] = mutant
         originals = []
         for those in functions.values():
