@@ -7,6 +7,7 @@ import random
 import shutil
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,6 +40,7 @@ from ordo.pipeline.recordings.predicates import Predicates
 from ordo.runtime.errors import ArchiveError
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.security.tokens import hash_token, new_token
+from tests.cluster.integration.agreement import await_that
 from tests.clusters import ready_cluster
 from tests.patience import patient
 from tests.pipeline.served import ServedFolder, url
@@ -208,14 +210,12 @@ def test_a_node_that_serves_no_more_readers_is_waited_for(tmp_path: Path, nodes:
     one = ServedFolder(str(tmp_path / "archive"), replays_max=1)
     try:
         holder = RangeReader([one.address], 0, 4 * SEGMENT)
-        held = iter(holder)
-        next(held)
-        waiting = RangeReader([one.address], 0, SEGMENT, Access(timeout_s=patient(1)))
-        with waiting, pytest.raises(ordo.OrdoError, match="the most this archive allows"):
-            next(iter(waiting))
-        holder.close()
-        with RangeReader([one.address], 0, SEGMENT) as reader:
-            assert next(iter(reader))[0] == 0
+        next(iter(holder))
+        with RangeReader([one.address], 0, SEGMENT) as waiting, ThreadPoolExecutor(1) as pool:
+            first = pool.submit(next, iter(waiting))
+            await_that(lambda: "the most this archive allows" in waiting.problem, "the second reader to be refused")
+            holder.close()
+            assert first.result()[0] == 0
     finally:
         one.close()
 
