@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from typing import Any
 
@@ -74,6 +75,11 @@ class SlowNames(asyncio.SelectorEventLoop):
             (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port or 0)) for address in ("127.0.0.2", "127.0.0.1")
         ]
 
+    def fail(self) -> None:
+        for one in self._answers:
+            if not one.done():
+                one.set_exception(socket.gaierror(socket.EAI_AGAIN, "no server answers"))
+
     def answer(self) -> None:
         for one in self._answers:
             if not one.done():
@@ -103,3 +109,47 @@ def test_a_name_that_no_server_answers_for_is_looked_up_once_at_a_time(monkeypat
 
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(work())
+
+
+async def end_of_lookups() -> None:
+    await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
+
+
+def test_addresses_of_the_last_lookup_do_while_the_next_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lookups that hang leave no turn to others: who can be reached by what is known is not waited for."""
+    loop = SlowNames()
+
+    async def work() -> None:
+        knocks = Knocks()
+        server, address = await listen()
+        names = {"a": f"a.example:{address.rpartition(':')[2]}"}
+        monkeypatch.setattr(knocks_module, "KNOCK_S", 0.01)
+        assert await knocks.ask(names) == (set(), set())
+        loop.answer()
+        await end_of_lookups()
+        monkeypatch.setattr(knocks_module, "KNOCK_S", 60.0)
+        monkeypatch.setattr(knocks_module, "LOOKUP_S", 0.0)
+        assert await knocks.ask(names) == ({"a"}, set()), "found when nobody waited for it"
+        server.close()
+        assert await knocks.ask(names) == (set(), {"a"})
+        assert loop.asked == ["a.example"] * 2, "the second one is still under way"
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(work())
+
+
+def test_a_lookup_that_fails_when_nobody_waits_for_it_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = SlowNames()
+    told: list[Any] = []
+
+    async def work() -> None:
+        loop.set_exception_handler(lambda _, context: told.append(context))
+        monkeypatch.setattr(knocks_module, "KNOCK_S", 0.01)
+        assert await Knocks().ask({"a": "a.example:1"}) == (set(), set())
+        loop.fail()
+        await end_of_lookups()
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(work())
+    gc.collect()
+    assert told == []
