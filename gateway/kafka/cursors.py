@@ -52,6 +52,8 @@ class Cursor:
         self.used_s = 0.0
         self.worked_s = 0.0
         self.waiters = 0
+        self.is_shared = False
+        """Whether others than who opened it have read here."""
         self._messages: list[Stored] = []
         self._ends: list[int] = []
         """Bytes of all messages up to each of them, since the cursor began."""

@@ -103,7 +103,8 @@ class TopicReaders:
                     return None
             return found[0]
         finally:
-            self._drop((credentials, topic), cursor)
+            if not cursor.is_shared:
+                self._drop((credentials, topic), cursor)
 
     async def log_end(self, credentials: bytes, position: int, deadline_s: float, is_near: bool = False) -> int:
         """Return the number after the last message of the log up to a position; 0 if it is not known in time.
@@ -166,6 +167,7 @@ class TopicReaders:
         for one in self._cursors.get((credentials, topic), ()):
             if one.covers(number) or (one.error is not None and one.next_number == number):
                 one.used_s = self._loop.time()
+                one.is_shared = True
                 return one
         return self._open(credentials, topic, lambda nodes: self._cursor(nodes, topic, number))
 

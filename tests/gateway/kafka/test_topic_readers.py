@@ -149,6 +149,28 @@ def test_the_first_message_since_time_0_is_waited_for(log: Log) -> None:
     run(work())
 
 
+def test_a_place_that_was_found_by_time_stays_for_those_who_read_on_there(log: Log) -> None:
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        async with at_work() as readers:
+            reading = asyncio.create_task(readers.first_since(OWN, LOG_TOPIC, 60, now_s() + SOON_S))
+            follower = await log.begun(1)
+            follower.receive(6)
+            while not readers.covers(OWN, LOG_TOPIC, 6):
+                loop.spend(0.005)
+                await asyncio.sleep(0)
+            assert [one.number for one in await readers.read(OWN, LOG_TOPIC, 6, 1, now_s() + SOON_S)] == [6]
+            assert not reading.done()
+            found = await reading
+            assert found is not None and found.number == 6
+            follower.receive(7)
+            assert [one.number for one in await readers.read(OWN, LOG_TOPIC, 7, 1, now_s() + SOON_S)] == [7]
+            assert len(log.followers) == 1 and not follower.is_closed
+
+    run(work())
+
+
 def test_the_oldest_number_is_known_before_its_message_comes(log: Log) -> None:
     async def work() -> None:
         async with at_work() as readers:
