@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import gc
 import gzip
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ from kio.schema.list_offsets.v5.request import ListOffsetsPartition, ListOffsets
 from kio.schema.metadata.v8.request import MetadataRequestTopic
 from kio.schema.produce.v8.request import PartitionProduceData, TopicProduceData
 
-from ordo.gateway.kafka.connection import ByteBudget
+from ordo.gateway.kafka.connection import ByteBudget, Connection
 from ordo.gateway.kafka.record_calls import COMPRESSED_MAX, PARTITIONS_MAX
 from ordo.gateway.kafka.service.orders import KafkaError, OrderAnswer
 from ordo.gateway.kafka.settings import KafkaSettings
@@ -348,3 +350,20 @@ def test_the_log_as_a_topic_takes_nothing() -> None:
     _, body = response_of(Api.PRODUCE, 8, frame)
     (topic,) = body.responses
     assert topic.partition_responses[0].error_code.value == KafkaError.INVALID_TOPIC
+
+
+def test_a_connection_that_ends_with_an_error_is_freed_at_once() -> None:
+    """Not by a collection of garbage, which comes late in a door."""
+
+    async def work() -> list[Connection]:
+        door = MemoryDoor()
+        with suppress(DecodeError):
+            await door.serve(b"\x7f\xff\xff\xff")
+        return [one for one in gc.get_objects() if isinstance(one, Connection)]
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert run(work()) == []
+    finally:
+        gc.enable()
