@@ -2,11 +2,15 @@
 
 As with Kafka's brokers, a request is begun when those before it are answered. Produce requests alone are under way
 together, up to PIPELINE_MAX of them, for they reach the log in the order in which they are begun.
+
+A producer that a quota of the cluster holds back is not read while a request of it is under way, nor for a moment after
+the answer, which it is told as its throttle time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
@@ -24,6 +28,8 @@ FRAME_TIMEOUT_S = 30.0
 """So long the rest of a request may take, and a client to take a response."""
 STRANGER_BYTES_MAX = 64 << 10
 """The longest request of a client that the cluster has not let in yet."""
+THROTTLE_S_MAX = 0.1
+"""The longest pause of a producer that is held back: what a quota saves up by default, so that none of it is lost."""
 MECHANISM = "PLAIN"
 OPEN_TO_ALL = (Api.API_VERSIONS, Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE)
 
@@ -83,6 +89,8 @@ class Connection:
         self._writer = writer
         self._caller: Caller | None = None
         self._is_shaken = False
+        self._resume_s = 0.0
+        """Until then a producer that is held back is not read."""
         self._queue: asyncio.Queue[Under] = asyncio.Queue(PIPELINE_MAX)
 
     async def serve(self) -> None:
@@ -107,7 +115,7 @@ class Connection:
 
     async def _receive(self) -> None:
         last: Api | None = None
-        while (frame := await self._frame()) is not None:
+        while (frame := await self._next_frame()) is not None:
             try:
                 request = self._decode(frame)
                 is_next = request is not None and request.api is last is Api.PRODUCE
@@ -126,6 +134,17 @@ class Connection:
                 self._budget.give_back(under.length)
                 raise
         await self._queue.join()
+
+    async def _next_frame(self) -> bytes | None:
+        """Return the next frame, as `_frame` does, once the client is not held back any more."""
+        if self._is_held:
+            await self._queue.join()
+            await asyncio.sleep(self._resume_s - asyncio.get_running_loop().time())
+        return await self._frame()
+
+    @property
+    def _is_held(self) -> bool:
+        return self._caller is not None and self._caller.session.turns.is_held
 
     async def _frame(self) -> bytes | None:
         """Return the next frame, whose bytes are taken from the budget; None at the end of the stream."""
@@ -165,10 +184,20 @@ class Connection:
 
     async def _begin(self, request: Request) -> bytes:
         """Carry a request out, and return the response's bytes; none for one that gets no response."""
+        begun_s = asyncio.get_running_loop().time()
         values = await self._answer(request)
+        if request.api is Api.PRODUCE and self._is_held:
+            values = self._throttled(values, begun_s)
         if request.api is Api.PRODUCE and request.body.acks == 0:
             return b""
         return encode_response(request.api, request.version, request.correlation_id, values)
+
+    def _throttled(self, values: Values, begun_s: float) -> Values:
+        """Begin a pause as long as the request has waited, if not longer than a pause may be, and tell it."""
+        now_s = asyncio.get_running_loop().time()
+        throttle_ms = math.ceil(min(now_s - begun_s, THROTTLE_S_MAX) * 1_000)
+        self._resume_s = now_s + throttle_ms / 1_000
+        return {**values, "throttle_time": throttle_ms}
 
     async def _answer(self, request: Request) -> Values:
         if request.api is Api.API_VERSIONS:

@@ -8,11 +8,22 @@ from typing import Any
 
 from ordo.cluster.client.async_client import AsyncClusterClient
 from ordo.cluster.client.query import QueryReply
+from ordo.cluster.client.session_states import ClientEvent, tell_event
 from ordo.gateway.doors.settings import SessionsFullError
+from ordo.gateway.doors.turns import Turns
 from ordo.gateway.kafka.service.orders import OrderAnswer, OrderKind, decode_answer, decode_reply, encode_order
 from ordo.gateway.kafka.settings import KafkaSettings
-from ordo.runtime.errors import OrdoError, SessionClosedError, SessionRejectedError
+from ordo.runtime.errors import (
+    ClusterTimeoutError,
+    OrdoError,
+    RequestOutcome,
+    SessionClosedError,
+    SessionRejectedError,
+)
 from ordo.runtime.reporting.logging import get_logger
+
+APPEND_S_MIN = 0.1
+"""So long an append is waited for at least whose turn has come late."""
 
 
 class ClusterSession:
@@ -21,6 +32,7 @@ class ClusterSession:
     def __init__(self, settings: KafkaSettings, credentials: bytes) -> None:
         self.credentials = credentials
         self.users = 0
+        self.turns = Turns()
         self._settings = settings
         self._client: AsyncClusterClient | None = None
         self._opening = asyncio.Lock()
@@ -40,7 +52,8 @@ class ClusterSession:
                 settings = replace(
                     self._settings.client, credentials=self.credentials, reconnect=True, client_name=name
                 )
-                client = AsyncClusterClient(list(self._settings.endpoints), settings=settings)
+                endpoints = list(self._settings.endpoints)
+                client = AsyncClusterClient(endpoints, settings=settings, on_event=self._on_event)
                 await client.open()
                 self._client = client
                 get_logger().info("kafka.session", session_id=client.session_id)
@@ -50,11 +63,32 @@ class ClusterSession:
         """Open the session. Raises SessionRejectedError, ClusterTimeoutError."""
         await self._open()
 
+    def _on_event(self, event: ClientEvent) -> None:
+        tell_event(event)
+        if event.kind in ("held", "free"):
+            self.turns.hold(event.kind == "held")
+
     def _note(self, error: OrdoError) -> None:
         """Have the next call open another session, if this one has ended."""
         if isinstance(error, SessionClosedError | SessionRejectedError) and self._client is not None:
             client, self._client = self._client, None
             client.close()
+            self.turns.hold(False)
+
+    async def append(self, payload: bytes) -> OrderAnswer:
+        """Have an order of a producer executed once, when its turn has come. Raises OrdoError."""
+        loop, length = asyncio.get_running_loop(), len(payload)
+        deadline_s = loop.time() + self._settings.timeout_s
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                await self.turns.take(length)
+        except TimeoutError:
+            text = "not sent: what was sent before it in this session took all the time"
+            raise ClusterTimeoutError(text, outcome=RequestOutcome.NOT_EXECUTED) from None
+        try:
+            return await self.order(payload, max(deadline_s - loop.time(), APPEND_S_MIN))
+        finally:
+            self.turns.give_back(length)
 
     async def order(self, payload: bytes, timeout_s: float | None = None) -> OrderAnswer:
         """Have the service execute an order once. Raises OrdoError."""

@@ -15,8 +15,15 @@ from tests.clusters import STEADY, ready_cluster
 from tests.gateway.conftest import GatewayProcess
 
 TOKEN = "t" * 40
+BOUNDED_TOKEN = "b" * 40
+BOUNDED_RATE = 100
+ROLES = ["ingress", "queries", "topics"]
 TABLES: Any = {
-    "tokens": [{"principal": "billing", "hash": hash_token(TOKEN), "roles": ["ingress", "queries", "topics"]}],
+    "tokens": [
+        {"principal": "billing", "hash": hash_token(TOKEN), "roles": ROLES},
+        {"principal": "bounded", "hash": hash_token(BOUNDED_TOKEN), "roles": ROLES},
+    ],
+    "principals": [{"name": "bounded", "messages": BOUNDED_RATE}],
     "authentication": {"anonymous_roles": ["ingress", "queries"]},
 }
 NUMBERS = count(1)

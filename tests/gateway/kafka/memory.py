@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from ordo import Topics
+from ordo.gateway.doors.turns import Turns
 from ordo.gateway.kafka.connection import ByteBudget, Connection
 from ordo.gateway.kafka.log_topic import LOG_TOPIC
 from ordo.gateway.kafka.server import TICK_S, RequestCalls
@@ -75,6 +76,7 @@ class MemorySession:
 
     def __init__(self, service: type[Topics] = Topics) -> None:
         self.harness = ServiceHarness(service).execute(OpenSession(1, 1))
+        self.turns = Turns()
         self.orders = 0
         self.queries = 0
         self.trouble: OrdoError | None = None
@@ -107,6 +109,9 @@ class MemorySession:
         if effect.kind == "reject":
             raise RejectedError(bytes(effect.value).decode())
         return decode_answer(bytes(effect.value))
+
+    async def append(self, payload: bytes) -> OrderAnswer:
+        return await self.order(payload)
 
     async def query(self, kind: OrderKind, **fields: object) -> Any:
         if kind is not OrderKind.DOORS:
