@@ -20,9 +20,11 @@ from ordo.gateway.doors.options import (
     TokenFile,
     TrustedFile,
     common_options,
+    run_here,
     run_program,
     split,
 )
+from ordo.gateway.workers import run_workers
 
 DEFAULTS = GatewaySettings
 OPERATOR_HOSTS = ",".join(GatewaySettings.operator_hosts)
@@ -33,6 +35,7 @@ ConsoleAddress = Annotated[
 ConsoleNames = Annotated[
     list[str] | None, typer.Option(help="host name by which browsers reach the console; may be repeated")
 ]
+WorkersCount = Annotated[int, typer.Option(help="processes that serve at this address, each with the limits below")]
 MessageBytes = Annotated[int, typer.Option(help="bytes of the longest gRPC message taken from a caller")]
 HostSessions = Annotated[int, typer.Option(help="of them, opened by callers of one host; 0: three quarters of them")]
 PrincipalSessions = Annotated[
@@ -64,6 +67,7 @@ def gateway(
     client_ca: ClientCa = None,
     key_file: KeyFile = None,
     trusted_file: TrustedFile = None,
+    workers: WorkersCount = DEFAULTS.workers,
     requests_max: RequestsMax = DEFAULTS.requests_max,
     stream_requests_max: StreamRequestsMax = DEFAULTS.stream_requests_max,
     message_bytes_max: MessageBytes = MESSAGE_BYTES_DEFAULT,
@@ -84,6 +88,7 @@ def gateway(
     settings = GatewaySettings(
         **common_options(endpoints, archives, egress, token_file, key_file, trusted_file, certificate, key, client_ca),
         listen=listen,
+        workers=workers,
         requests_max=requests_max,
         stream_requests_max=stream_requests_max,
         message_bytes_max=message_bytes_max,
@@ -100,4 +105,4 @@ def gateway(
         console_names=console_name or (),
         decoder=decoder,
     )
-    run_program("ordo.gateway.server", "gateway", settings)
+    run_program("ordo.gateway.server", "gateway", settings, run_workers if workers > 1 else run_here)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import grpc
@@ -144,7 +145,7 @@ def _server_options(settings: GatewaySettings, connections_max: int) -> list[tup
         ("grpc.http2.settings_timeout", HANDSHAKE_TIMEOUT_MS),
         ("grpc.max_receive_message_length", settings.message_bytes_max),
         ("grpc.max_send_message_length", -1),
-        ("grpc.so_reuseport", 0),
+        ("grpc.so_reuseport", int(settings.workers > 1)),
         # Callers' pings: gRPC's own default of one in 5 minutes ends quiet subscriptions of careful callers.
         ("grpc.http2.min_ping_interval_without_data_ms", CALLER_PING_INTERVAL_MS),
         ("grpc.keepalive_permit_without_calls", 1),
@@ -162,6 +163,6 @@ def _server_credentials(settings: GatewaySettings) -> grpc.ServerCredentials:
     return grpc.ssl_server_credentials([pair], read_file(settings.client_ca), require_client_auth=True)
 
 
-async def run(settings: GatewaySettings) -> None:
-    """Run a gateway until SIGTERM or SIGINT."""
-    await Gateway(settings).run_until_signal()
+async def run(settings: GatewaySettings, on_started: Callable[[], object] = lambda: None) -> None:
+    """Run a gateway until SIGTERM or SIGINT; `on_started` is called when it serves."""
+    await Gateway(settings).run_until_signal(on_started)

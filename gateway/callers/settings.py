@@ -12,6 +12,7 @@ from ordo.runtime.errors import ConfigurationError
 MESSAGE_BYTES_DEFAULT = 4 << 20
 """gRPC's own default."""
 MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX = 64 << 10, 64 << 20
+WORKERS_MAX = 64
 MESSAGE_BYTES_BESIDE = 256
 """So much of a gRPC message is left for what a request has besides its payload, its id among that."""
 COUNTS = (
@@ -26,6 +27,8 @@ class GatewaySettings(DoorSettings):
 
     listen: str = "127.0.0.1:50051"
     """host:port of the gRPC server; port 0 takes a free one."""
+    workers: int = 1
+    """So many processes serve at this address; each has the limits below for itself."""
     requests_max: int = 16_384
     """So many requests and queries may be under way in all."""
     request_bytes_max: int = 64 << 20
@@ -63,6 +66,8 @@ class GatewaySettings(DoorSettings):
             raise ConfigurationError(f"--console {self.console}: must be host:port or a port, of 0 to 65535")
         if not self.console and (self.console_names or self.decoder):
             raise ConfigurationError("--console-name and --decoder are for the console: give --console, too")
+        if not 1 <= self.workers <= WORKERS_MAX:
+            raise ConfigurationError(f"workers={self.workers}: must be 1 to {WORKERS_MAX}")
         self.check_counts(*COUNTS)
         self.check_seconds("session_idle_s", "grace_s")
         if not MESSAGE_BYTES_MIN <= self.message_bytes_max <= MESSAGE_BYTES_MAX:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable
 from typing import Self
 
 from ordo.gateway.doors.settings import DoorSettings
@@ -61,8 +62,8 @@ class Door:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    async def run_until_signal(self) -> None:
-        """Serve until SIGTERM or SIGINT."""
+    async def run_until_signal(self, on_started: Callable[[], object] = lambda: None) -> None:
+        """Serve until SIGTERM or SIGINT; `on_started` is called when it does."""
         stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -71,6 +72,7 @@ class Door:
         async with self:
             settle_collector()
             log.info(f"{self.name}.started", address=self.address, endpoints=list(self._common.endpoints))
+            on_started()
             await stopped.wait()
             log.info(f"{self.name}.stopping")
         log.info(f"{self.name}.ended", address=self.address)

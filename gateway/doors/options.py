@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Coroutine
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Protocol, TypedDict
+from typing import Annotated, Any, Protocol, TypedDict, TypeVar
 
 import typer
 
@@ -93,15 +93,26 @@ class ProgramSettings(Protocol):
     def client(self) -> ClientSettings: ...
 
 
-def run_program(module: str, extra: str, settings: ProgramSettings) -> None:
-    """Run `module.run(settings)`. Raises ConfigurationError where the packages of the extra are missing."""
+S = TypeVar("S", bound=ProgramSettings)
+
+
+def run_here(run: Callable[[S], Coroutine[None, None, None]], settings: S) -> None:
+    """Run a program in this process."""
+    asyncio.run(run(settings))
+
+
+def run_program(module: str, extra: str, settings: S, begin: Callable[[Any, S], None] = run_here) -> None:
+    """Run `module.run(settings)`. Raises ConfigurationError where the packages of the extra are missing.
+
+    `begin`: what runs it.
+    """
     try:
-        run: Callable[[ProgramSettings], Coroutine[None, None, None]] = import_module(module).run
+        run = import_module(module).run
     except ModuleNotFoundError as error:
         raise ConfigurationError(f"{error.name} is not installed: pip install 'ordo-sequencer[{extra}]'") from error
     configure_program()
     _encrypt_all(settings.client)
-    asyncio.run(run(settings))
+    begin(run, settings)
 
 
 def _encrypt_all(client: ClientSettings) -> None:

@@ -154,6 +154,8 @@ def test_where_blocks_of_other_pages_are_run() -> None:
     with open_page("GATEWAY.md") as page:
         page.run_by("tests/gateway/test_example.py::test_the_example_runs_with_the_contract_alone", "protoc")
         page.run_by(f"{OPERATOR}::test_a_gateway_with_a_console", "--listen")
+        workers = "tests/gateway/test_workers.py::test_workers_share_the_callers_and_one_that_is_killed_is_replaced"
+        page.run_by(workers, "--workers")
         test = "tests/gateway/test_calls.py::test_grpcurl_finds_the_contract_by_reflection"
         page.run_by(test, "Sequencer/Submit", "LookAtMembers")
         test = "tests/gateway/test_administration.py::test_a_call_consumes_what_another_one_has_left"

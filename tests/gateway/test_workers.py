@@ -1,0 +1,140 @@
+"""Several processes of a gateway at one address: who serves, one that is killed, and how all end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2
+
+from ordo.service_api import ordo_pb2 as pb
+from tests.cluster.integration.agreement import await_that
+from tests.cluster.integration.command import demand_one_line, ordo
+from tests.cluster.integration.conftest import BANK, LendCluster
+from tests.gateway.conftest import GatewayProcess, StartGateway, sequencer_of
+from tests.gateway.test_life import ADD, ENDPOINTS, await_status
+from tests.patience import patient
+from tests.snippets import Page
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+CALLERS = 24
+SERVING = health_pb2.HealthCheckResponse.SERVING
+
+
+@pytest.fixture
+def gateway(lend_cluster: LendCluster, start_gateway: StartGateway) -> GatewayProcess:
+    words = Page("GATEWAY.md").take("sh", "--workers").split()
+    options = words[words.index("--workers") :]
+    assert options == ["--workers", "2"]
+    found = start_gateway(lend_cluster(BANK, member_count=1), *options)
+    await_status(found.address, SERVING)
+    return found
+
+
+def workers_of(gateway: GatewayProcess) -> Sequence[int]:
+    return [int(one) for one in gateway.await_event("gateway.workers")["processes"]]
+
+
+def connections_of(pid: int, address: str) -> int:
+    """How many connections of callers a process has."""
+    port = int(address.rpartition(":")[2])
+    rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+    theirs = {row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "01"}
+    found = 0
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found += os.readlink(one).removeprefix("socket:[").removesuffix("]") in theirs
+    return found
+
+
+class Caller:
+    """One with a connection and an identity of its own, which sends a request again until it is answered."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self._channel = channel
+        self._identity = os.urandom(16)
+        self._number = 0
+        self.positions: list[int] = []
+
+    def add(self) -> None:
+        self._number += 1
+        request = pb.SubmitRequest(identity=self._identity, number=self._number, payload=ADD)
+
+        def is_answered() -> bool:
+            try:
+                answer: Any = sequencer_of(self._channel).Submit(request, timeout=patient(20))
+            except grpc.RpcError as error:
+                assert error.code() is grpc.StatusCode.UNAVAILABLE, error.details()
+                return False
+            self.positions.append(answer.log_position)
+            return True
+
+        await_that(is_answered, "an answer")
+
+
+@contextmanager
+def callers_of(address: str) -> Iterator[Sequence[Caller]]:
+    with ExitStack() as stack:
+        alone = [("grpc.use_local_subchannel_pool", 1)]  # a connection for each
+        channels = [stack.enter_context(grpc.insecure_channel(address, options=alone)) for _ in range(CALLERS)]
+        yield [Caller(one) for one in channels]
+
+
+def test_workers_share_the_callers_and_one_that_is_killed_is_replaced(gateway: GatewayProcess) -> None:
+    first, second = workers_of(gateway)
+    with callers_of(gateway.address) as callers:
+        for one in callers:
+            one.add()
+        shares = [connections_of(pid, gateway.address) for pid in (first, second)]
+        assert sum(shares) >= CALLERS and min(shares) > 0
+        os.kill(first, signal.SIGKILL)
+        for one in callers:
+            one.add()
+        died = gateway.await_event("gateway.worker-died")
+        assert (died["process"], died["ended_by"]) == (first, "signal 9")
+        await_that(lambda: len(gateway.events("gateway.started")) == 3, "another worker")
+        for one in callers:
+            one.add()
+        positions = [place for one in callers for place in one.positions]
+        assert len(set(positions)) == len(positions) == 3 * CALLERS, "each request was executed for itself"
+    assert len(gateway.events("gateway.worker-died")) == 1
+    assert gateway.stop() == 0
+    assert len(gateway.events("gateway.ended")) == 2
+
+
+def is_gone(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) != 0
+
+
+def test_workers_end_with_the_process_that_started_them(gateway: GatewayProcess) -> None:
+    workers_of(gateway)
+    gateway.kill()
+    await_that(lambda: is_gone(gateway.address), "the workers to end")
+
+
+def test_an_address_of_another_gateway_with_workers_is_refused_in_one_line(gateway: GatewayProcess) -> None:
+    words = ("--listen", gateway.address, "--workers", "2")
+    demand_one_line(ordo("gateway", *ENDPOINTS, *words, timeout_s=60), 2, f"--listen {gateway.address}")
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (("--workers", "0"), "workers=0: must be 1 to 64"),
+        (("--workers", "65"), "workers=65: must be 1 to 64"),
+        (("--workers", "2", "--egress", "127.0.0.1:7000"), "its port must be 0"),
+        (("--workers", "2", "--listen", "127.0.0.1:0", "--certificate", "/no", "--key", "/no"), "cannot be read"),
+        (("--workers", "2", "--listen", "192.0.2.1:0"), "--listen 192.0.2.1:0"),
+    ],
+)
+def test_mistakes_are_one_line(options: tuple[str, ...], word: str) -> None:
+    demand_one_line(ordo("gateway", *ENDPOINTS, *options, timeout_s=60), 2, word)
