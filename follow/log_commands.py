@@ -103,7 +103,7 @@ def describe_entry(entry: LogEntry, schemas: LogSchemas | None = None) -> str:
     if entry.kind in (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT):
         more = "" if len(entry.payload) <= PAYLOAD_LENGTH_MAX else "..."
         head += f" session={entry.session_id} length={len(entry.payload)}"
-        if schemas is not None and (said := _describe_message(schemas.decode(entry.payload))):
+        if schemas is not None and (said := describe_message(schemas.decode(entry.payload))):
             return printable(f"{head} {said}")
         return f"{head} {entry.payload[:PAYLOAD_LENGTH_MAX]!r}{more}"
     known = {"timestamp", "leadership_term_id"}
@@ -113,7 +113,7 @@ def describe_entry(entry: LogEntry, schemas: LogSchemas | None = None) -> str:
     return printable(" ".join([head, *fields]))
 
 
-def _describe_message(found: dict[int, object]) -> str:
+def describe_message(found: dict[int, object]) -> str:
     """Return the object that a message is; where services read it differently, that of each. Empty: it is none."""
     said = {service_id: repr(one) for service_id, one in found.items()}
     if len(set(said.values())) <= 1:

@@ -2,6 +2,7 @@
 
     schemas = schemas_of(["10.0.0.1:9014"])
     schemas.decode(entry.payload)        # {0: Booking(account=7, ...)} by service; {}: no message of these schemas
+    schemas.read(entry.payload, entry.position)     # the one message that it is, or MessageError that says why not
     schemas.at(entry.position)           # what was in force there
 
 A log that begins behind its SchemaEvents has them in the consensus module's snapshots. Schemas of one id follow each
@@ -10,6 +11,7 @@ other by SBE's rules of extension, so the newest one reads all messages, those o
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
@@ -24,12 +26,18 @@ from ordo.cluster.wire.streams import LOCAL_STREAMS_STEP, LOG_STREAM_ID, MODULE_
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.runtime.errors import ConfigurationError, DecodeError, MessageError, OrdoError, StorageMissingError
 from ordo.runtime.io.storage import FileStorage
-from ordo.service_api.messages.logged import LoggedSchema
+from ordo.service_api.messages.logged import LoggedSchema, describe_conflict, extends
 from ordo.service_api.messages.message import Schema
+from ordo.service_api.messages.plain import values_of
 
 if TYPE_CHECKING:
     from ordo.cluster.wire import records
     from ordo.follow.entry_values import SchemaValues
+
+
+HEADER_LENGTH = 8
+_SCHEMA_EVENT = struct.pack("<HH", ordo_codecs.SCHEMA_EVENT.template_id, ordo_codecs.SCHEMA_EVENT.schema_id)
+POSITION_MAX = (1 << 63) - 1
 
 
 class Recorded(Protocol):
@@ -45,13 +53,55 @@ Read = Callable[[RecordingDescriptor, int], Iterable[Recorded]]
 """Reads a recording from a position on, up to what it has now."""
 
 
+class Lineage(NamedTuple):
+    """The schemas of one service and id, each of which extends the one before: the newest reads what they say.
+
+    `since`: the position behind the first of them; nothing is known of messages in front of it. `until`: the position
+    behind one that contradicts them, and `problem` in what; nothing is known of messages behind that.
+    """
+
+    service_id: int
+    schema: Schema
+    since: int
+    until: int = POSITION_MAX
+    problem: str = ""
+
+    def continued(self, one: LoggedSchema) -> Lineage:
+        """Return the lineage with one more schema of its id."""
+        if self.problem or extends(self.schema, one.schema):
+            return self
+        if conflict := describe_conflict(one.schema, self.schema):
+            problem = f"service {self.service_id} has schemas that contradict each other: {conflict}"
+            return self._replace(until=one.position, problem=problem)
+        return self._replace(schema=one.schema)
+
+    def is_of(self, payload: bytes) -> bool:
+        """Return whether a payload says that it is of this schema."""
+        return len(payload) >= HEADER_LENGTH and _schema_id(payload, self.schema.is_big_endian) == self.schema.id
+
+    def decode(self, payload: bytes, position: int) -> object:
+        """Return the message that a payload is. Raises MessageError, also in front of the first schema."""
+        if position <= self.since:
+            raise MessageError(
+                f"schema {self.schema.id} is in the log from position {self.since} on: which code wrote what is in "
+                "front of it is not known"
+            )
+        message: object = self.schema.decode(payload)
+        return message
+
+
 class LogSchemas:
     """The schemas of one log. `problem`: why the newest of those that cannot be read is left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, logged: Iterable[LoggedSchema] = ()) -> None:
         self._logged: list[LoggedSchema] = []
         self._newest: dict[tuple[int, int], Schema] = {}
+        self._lineages: dict[tuple[int, int], Lineage] = {}
+        self.readers: list[Lineage] = []
+        """What `read` goes by, in the order of the log; services that have the same messages share one."""
         self.problem = ""
+        for one in logged:
+            self.add(one)
 
     def __len__(self) -> int:
         return len(self._logged)
@@ -66,7 +116,11 @@ class LogSchemas:
             self.problem = f"the log at position {one.position}: {error.message}"
             return
         self._logged.append(one)
-        self._newest[one.service_id, schema.id] = schema
+        key = one.service_id, schema.id
+        self._newest[key] = schema
+        known = self._lineages.get(key)
+        self._lineages[key] = Lineage(one.service_id, schema, one.position) if known is None else known.continued(one)
+        self.readers = _readers_of(self._lineages.values())
 
     def note(self, entry: LogEntry) -> None:
         """Add the schema of a log's entry, if it has one."""
@@ -96,8 +150,66 @@ class LogSchemas:
                 continue
         return found
 
+    def read(self, payload: bytes, position: int) -> object:
+        """Return the message that a payload at a position is. Raises MessageError, which says why that is not known.
 
-class _Snapshot(NamedTuple):
+        Unlike `decode` it vouches for what it returns: not for messages in front of their schema, which code that
+        nobody knows may have written, nor for those that two services read differently.
+        """
+        found: list[tuple[Lineage, object]] = []
+        problem = self._describe_unknown(payload)
+        for one in self.readers:
+            if one.is_of(payload):
+                if position > one.until:
+                    raise MessageError(f"from position {one.until} on {one.problem}")
+                try:
+                    found.append((one, one.decode(payload, position)))
+                except MessageError as error:
+                    problem = error.message
+        if not found:
+            raise MessageError(problem)
+        first, message = found[0]
+        for other, reading in found[1:]:
+            if type(reading).__name__ != type(message).__name__ or values_of(reading) != values_of(message):
+                raise MessageError(
+                    f"services {first.service_id} and {other.service_id} read it differently, as "
+                    f"{type(message).__name__} and {type(reading).__name__}: give their schemas ids of their own"
+                )
+        return message
+
+    def _describe_unknown(self, payload: bytes) -> str:
+        if len(payload) < HEADER_LENGTH:
+            return f"{len(payload)} bytes are no message: its header alone has {HEADER_LENGTH}"
+        known = ", ".join(sorted({str(one.schema.id) for one in self.readers})) or "none"
+        more = f"; {self.problem}" if self.problem else ""
+        number = _schema_id(payload, any(one.schema.is_big_endian for one in self.readers))
+        return f"schema {number} is not in the log, which has {known}{more}"
+
+
+def _readers_of(lineages: Iterable[Lineage]) -> list[Lineage]:
+    """Return lineages in the order of the log, without those of whose id another one reads all messages as well."""
+    found: list[Lineage] = []
+    for one in sorted(lineages, key=lambda each: each.since):
+        for index, other in enumerate(found):
+            if one.schema.id != other.schema.id or one.problem or other.problem:
+                continue
+            if extends(other.schema, one.schema):
+                break
+            if extends(one.schema, other.schema):
+                found[index] = other._replace(schema=one.schema)
+                break
+        else:
+            found.append(one)
+    return found
+
+
+def _schema_id(payload: bytes, is_big_endian: bool) -> int:
+    return int.from_bytes(payload[4:6], "big" if is_big_endian else "little")
+
+
+class SnapshotSchemas(NamedTuple):
+    """What a snapshot of the consensus module has: all schemas up to its position in the log."""
+
     log_position: int
     schemas: list[LoggedSchema]
 
@@ -122,8 +234,11 @@ def schemas_of(
     raise problem
 
 
-def schemas_of_folder(folder: Path) -> LogSchemas:
-    """Return the schemas of the log in the folder of an archive that nobody serves. Raises StorageMissingError."""
+def schemas_of_folder(folder: Path, log_id: int | None = None, end: int = POSITION_MAX) -> LogSchemas:
+    """Return the schemas of the log in an archive's folder, as far as its files go or to `end`.
+
+    `log_id`: the recording that is the log; otherwise the newest. Raises StorageMissingError.
+    """
     if not (folder / CATALOG_NAME).exists():
         raise StorageMissingError(f"{folder}: no archive is there; give the folder that has {CATALOG_NAME}")
     storage = FileStorage(open_lmdb)
@@ -132,27 +247,35 @@ def schemas_of_folder(folder: Path) -> LogSchemas:
         recordings = [one for one in catalog if one.state is not RecordingState.DELETED]
     finally:
         catalog.close()
-    return _find(
-        recordings,
-        lambda one, position: RecordingReader(storage, str(folder), one, max(position, one.start_position)).messages(),
-    )
+
+    def read(one: RecordingDescriptor, position: int) -> Iterable[Recorded]:
+        reader = RecordingReader(storage, str(folder), one, max(position, one.start_position))
+        is_bounded = end < POSITION_MAX and one.stream_id == LOG_STREAM_ID
+        return reader.messages(end) if is_bounded else reader.messages()
+
+    chosen = [
+        one for one in recordings if log_id is None or one.stream_id != LOG_STREAM_ID or one.recording_id == log_id
+    ]
+    return _find(chosen, read, end)
 
 
-def _find(recordings: Sequence[RecordingDescriptor], read: Read) -> LogSchemas:
-    """Read the newest snapshot that is whole, and the log behind it."""
+def _find(recordings: Sequence[RecordingDescriptor], read: Read, end: int = POSITION_MAX) -> LogSchemas:
+    """Read the newest snapshot that is whole and not of a position behind `end`, and the log behind it."""
     found = LogSchemas()
     logs = [one for one in recordings if one.stream_id == LOG_STREAM_ID]
     position = logs[-1].start_position if logs else 0
     for one in reversed(recordings):
         if (one.stream_id - MODULE_SNAPSHOT_STREAM_ID) % LOCAL_STREAMS_STEP == 0:
-            snapshot = _read_snapshot(read(one, one.start_position))
-            if snapshot is not None:
+            snapshot = read_snapshot(read(one, one.start_position))
+            if snapshot is not None and snapshot.log_position <= end:
                 position = max(position, snapshot.log_position)
                 for schema in snapshot.schemas:
                     found.add(schema)
                 break
     for message in read(logs[-1], position) if logs else ():
-        values = _schema_event(message.payload)
+        if message.payload[2:6] != _SCHEMA_EVENT:
+            continue
+        values = schema_event(message.payload)
         if values is not None:
             found.add(LoggedSchema(message.position, values.service_id, values.digest, values.packed))
     return found
@@ -164,7 +287,7 @@ def logged_in(entry: LogEntry) -> LoggedSchema:
     return LoggedSchema(entry.position, entry.values.service_id, values.digest, values.packed)
 
 
-def _schema_event(record: bytes) -> records.SchemaEvent | None:
+def schema_event(record: bytes) -> records.SchemaEvent | None:
     try:
         table, values = ordo_codecs.decode(record) or (None, None)
     except DecodeError:
@@ -172,7 +295,7 @@ def _schema_event(record: bytes) -> records.SchemaEvent | None:
     return cast("records.SchemaEvent", values) if table is ordo_codecs.SCHEMA_EVENT else None
 
 
-def _read_snapshot(messages: Iterable[Recorded]) -> _Snapshot | None:
+def read_snapshot(messages: Iterable[Recorded]) -> SnapshotSchemas | None:
     """Return what a recording has of the consensus module's snapshot; None where it is none, or not whole."""
     position, schemas = None, []
     for message in messages:
@@ -187,7 +310,7 @@ def _read_snapshot(messages: Iterable[Recorded]) -> _Snapshot | None:
             if values.type_id != codecs.SNAPSHOT_TYPE_CONSENSUS_MODULE:
                 return None
             if values.mark == SnapshotMark.END:
-                return None if position is None else _Snapshot(position, schemas)
+                return None if position is None else SnapshotSchemas(position, schemas)
             position = values.log_position
         elif table is ordo_codecs.SCHEMA_EVENT:
             schemas.append(LoggedSchema(values.log_position, values.service_id, values.digest, values.packed))

@@ -16,12 +16,16 @@ def look_at_archives(folders: Sequence[str], recording: str, commit: str, storag
     open_recordings(list(folders), recording, commit, storage=parse_storage(storage))
 
 
-def look_at_frame(folders: Sequence[str], recording: str, commit: str, storage: str | None) -> None:
-    """Raise what a data frame of these folders, patterns or addresses raises; nodes are not asked yet."""
+def look_at_frame(folders: Sequence[str], recording: str, commit: str, storage: str | None) -> ReadSettings:
+    """Return the options of a data frame of these folders, patterns or addresses.
+
+    Raises what the frame would raise; nodes are not asked yet.
+    """
     given = {"recording": recording, "commit": commit}
     options = look_at_options(folders, given if storage is None else {**given, "storageOptions": storage})
     if options.network is None:
         options.open_recordings()
+    return options
 
 
 def look_at_options(folders: Sequence[str], options: Mapping[str, str]) -> ReadSettings:

@@ -263,7 +263,7 @@ def latency(
 @app.command()
 def decode(
     folders: Folders,
-    decoder: Annotated[str, typer.Option(help="sbe:<xml>, protobuf:<set>:<message> or struct:<format>:<names>")],
+    decoder: Annotated[str, typer.Option(help="log, sbe:<xml>, protobuf:<set>:<message> or struct:<format>:<names>")],
     to: Annotated[str, typer.Option(help="folder for the Parquet files")],
     repeats: RepeatsOption = False,
     commit: Commit = "auto",
@@ -276,10 +276,10 @@ def decode(
         from ordo.pipeline.decoding.payloads import MESSAGE_KINDS, parse_decoder
         from ordo.pipeline.first_look import look_at_frame
         from ordo.pipeline.jobs.decode import decode as run
+        from ordo.pipeline.schemas.log_schemas import ready
         from ordo.pipeline.spark.executed import describe_unknown
-    look_at_frame(folders, "log", commit, storage)
-    payloads = parse_decoder(decoder)
-    payloads.columns()  # a schema that cannot be read is told of before Spark starts
+    payloads = parse_decoder(decoder)  # what is wrong with it, or with the schemas, is told of before Spark starts
+    payloads = ready(payloads, look_at_frame(folders, "log", commit, storage))
     with running("decode", master, cores) as job:
         log = _load(job, folders, "log", commit, storage, kinds=",".join(MESSAGE_KINDS))
         run(log, payloads, repeats=repeats).write.mode("overwrite").parquet(to)
@@ -338,6 +338,8 @@ def replay(
                        f"{result['reason']}")  # fmt: skip
     if first is not None:
         typer.echo(f"expected={first['expected']} actual={first['actual']}")
+        if first["record"] is not None and "message" in first["record"]:
+            typer.echo(f"record at position {first['position']}: {first['record']['message']}")
     typer.echo(f"{said}; report: {page}")
     raise typer.Exit({"agrees": 0, "differs": EXIT_FOUND}.get(facts["status"], EXIT_NOT_CHECKED))
 
@@ -383,14 +385,13 @@ def query(
 ) -> None:
     """Ask the log in SQL, without Spark: `--sql "SELECT kind, count(*) FROM log GROUP BY ALL"`."""
     with needing("local"):
-        from ordo.pipeline.decoding.payloads import parse_decoder
         from ordo.pipeline.sql import query as query_job
         from ordo.pipeline.sql.local import read
     if output not in query_job.FORMATS:
         raise PipelineError(f"--format {output!r}: allowed are {', '.join(query_job.FORMATS)}")
     log = read(folders, columns=columns, kinds=kinds, start_time=start_time, end_time=end_time, recording=recording,
-               commit=commit, storage_options=storage)  # fmt: skip
-    with query_job.query(log, sql, parse_decoder(decoder) if decoder else None) as rows:
+               commit=commit, storage_options=storage, decoder=decoder)  # fmt: skip
+    with query_job.query(log, sql) as rows:
         query_job.write_rows(rows, output)
 
 

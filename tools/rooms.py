@@ -87,6 +87,7 @@ ROOMS: dict[str, str] = {
     "pipeline/decoding": "segments into Arrow batches, payloads into columns",
     "pipeline/nodes": "archives of running nodes, read as copies are",
     "pipeline/recordings": "which recordings there are, and which stretches a read needs",
+    "pipeline/schemas": "the schemas that a log has, found for what decodes its payloads",
     "pipeline/spark": "the data source and sink for Spark",
     "pipeline/sql": "the log without Spark: Arrow, polars, pandas, DuckDB",
     "pipeline/replaying": "running a service over a log outside a cluster",

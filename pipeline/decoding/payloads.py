@@ -1,4 +1,4 @@
-"""Application payloads into columns, by SBE schema, protobuf descriptor or struct format; without Spark.
+"""Payloads into columns, by the log's schemas, SBE schema, protobuf descriptor or struct format; without Spark.
 
 The log's columns stay. `message` names what was found, `version` the schema version it was written with, and each kind
 of message has a struct column of its own. A payload that the schema does not know keeps its row: `problem` says why,
@@ -12,11 +12,12 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
 from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.decoding.log_decoder import FOUND_COLUMNS, LogDecoder
 from ordo.pipeline.decoding.sbe_schema import SbeSchema
 
 MESSAGE_KINDS = ("message", "request")
@@ -41,10 +42,16 @@ def application_bytes(kind: str | None, payload: bytes) -> bytes | None:
 
 
 class PayloadDecoder(Protocol):
-    """`columns` gives the Arrow type of each message by name; `decode` (name, version, values) or raises ValueError."""
+    """Makes columns of payloads.
 
+    `columns` gives the Arrow type of each message by name; `decode` (name, version, values) of a payload whose record
+    ends at `position`, or raises ValueError. `inputs` names what `decode` needs of a row beside the payload.
+    """
+
+    @property
+    def inputs(self) -> tuple[str, ...]: ...
     def columns(self) -> dict[str, pa.DataType]: ...
-    def decode(self, data: bytes) -> tuple[str, int, dict[str, Any]]: ...
+    def decode(self, data: bytes, position: int = 0) -> tuple[str, int, dict[str, Any]]: ...
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,7 @@ class StructDecoder:
     format: str
     fields: tuple[str, ...]
     name: str = "record"
+    inputs: ClassVar[tuple[str, ...]] = ()
 
     def columns(self) -> dict[str, pa.DataType]:
         sample = self._form().unpack(bytes(self._form().size))
@@ -64,7 +72,7 @@ class StructDecoder:
             self.name: pa.struct([(field, _STRUCT_TYPES[code]) for field, code in zip(self.fields, codes, strict=True)])
         }
 
-    def decode(self, data: bytes) -> tuple[str, int, dict[str, Any]]:
+    def decode(self, data: bytes, position: int = 0) -> tuple[str, int, dict[str, Any]]:
         form = self._form()
         if len(data) < form.size:
             raise ValueError(f"{len(data)} bytes, the format has {form.size}")
@@ -101,11 +109,12 @@ class SbeDecoder:
     """Messages of an SBE schema file."""
 
     path: str
+    inputs: ClassVar[tuple[str, ...]] = ()
 
     def columns(self) -> dict[str, pa.DataType]:
         return _sbe(self.path).columns()
 
-    def decode(self, data: bytes) -> tuple[str, int, dict[str, Any]]:
+    def decode(self, data: bytes, position: int = 0) -> tuple[str, int, dict[str, Any]]:
         return _sbe(self.path).decode(data)
 
 
@@ -120,11 +129,12 @@ class ProtobufDecoder:
 
     path: str
     message: str
+    inputs: ClassVar[tuple[str, ...]] = ()
 
     def columns(self) -> dict[str, pa.DataType]:
         return {self._short_name(): _protobuf_type(_protobuf(self.path, self.message).DESCRIPTOR, ())}
 
-    def decode(self, data: bytes) -> tuple[str, int, dict[str, Any]]:
+    def decode(self, data: bytes, position: int = 0) -> tuple[str, int, dict[str, Any]]:
         from google.protobuf.message import DecodeError
 
         try:
@@ -199,14 +209,19 @@ def _protobuf_value(above: tuple[str, ...], field: Any, value: Any) -> Any:
 
 def decoded_schema(given: pa.Schema, decoder: PayloadDecoder, column: str = "payload") -> pa.Schema:
     """Return the schema with `message`, `version`, `problem` and a struct for each message. Raises PipelineError."""
-    if column not in given.names:
-        raise PipelineError(f"no column {column!r} to decode; there are {', '.join(given.names)}")
-    types = decoder.columns()
-    taken = set(types) & set(given.names)
+    for name in (column, *decoder.inputs):
+        if name not in given.names:
+            raise PipelineError(f"no column {name!r} to decode; there are {', '.join(given.names)}")
+    fields = decoder_fields(decoder)
+    taken = {one.name for one in fields[len(FOUND_COLUMNS) :]} & set(given.names)
     if taken:
         raise PipelineError(f"the messages {sorted(taken)} are called like columns of the frame; rename those first")
-    extra = [("message", pa.string()), ("version", pa.int32()), ("problem", pa.string()), *types.items()]
-    return pa.schema([*given, *[pa.field(name, kind) for name, kind in extra]])
+    return pa.schema([*given, *fields])
+
+
+def decoder_fields(decoder: PayloadDecoder) -> list[pa.Field]:
+    """Return the columns that a decoder adds. Raises PipelineError for a schema that cannot be read."""
+    return [pa.field(name, kind) for name, kind in (*FOUND_COLUMNS.items(), *decoder.columns().items())]
 
 
 def decode_batches(
@@ -214,11 +229,12 @@ def decode_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Batches of `decoded_schema`. Where the frame has `kind`, only what applications sent is decoded."""
     names = list(decoder.columns())
-    has_kinds = "kind" in schema.names
+    has_kinds, has_positions = "kind" in schema.names, "position" in decoder.inputs
     for batch in batches:
         kinds_of = batch["kind"].to_pylist() if has_kinds else [None] * batch.num_rows
-        pairs = zip(kinds_of, batch[column].to_pylist(), strict=True)
-        found = [_decode_kind(decoder, kind, payload) for kind, payload in pairs]
+        positions = batch["position"].to_pylist() if has_positions else [0] * batch.num_rows
+        rows = zip(kinds_of, batch[column].to_pylist(), positions, strict=True)
+        found = [_decode_kind(decoder, *row) for row in rows]
         extra: list[Sequence[Any]] = [[row[index] for row in found] for index in range(3)]
         extra += [[row[3] if row[0] == name else None for row in found] for name in names]
         kinds = schema.types[batch.num_columns :]
@@ -227,22 +243,25 @@ def decode_batches(
 
 
 def _decode_kind(
-    decoder: PayloadDecoder, kind: str | None, payload: bytes | None
+    decoder: PayloadDecoder, kind: str | None, payload: bytes | None, position: int
 ) -> tuple[str | None, int | None, str | None, Any]:
     data = application_bytes(kind, payload or b"")
-    return (None, None, None, None) if data is None else _decode_one(decoder, data)
-
-
-def _decode_one(decoder: PayloadDecoder, payload: bytes | None) -> tuple[str | None, int | None, str | None, Any]:
+    if data is None:
+        return None, None, None, None
     try:
-        name, version, values = decoder.decode(payload or b"")
+        name, version, values = decoder.decode(data, position)
     except ValueError as error:
         return None, None, str(error), None
     return name, version, None, values
 
 
 def parse_decoder(text: str) -> PayloadDecoder:
-    """`sbe:<schema.xml>`, `protobuf:<set>:<message>` or `struct:<format>:<name,name,...>`. Raises PipelineError."""
+    """`log`, `sbe:<schema.xml>`, `protobuf:<set>:<message>` or `struct:<format>:<name,name,...>`.
+
+    That of `log` has the log's schemas yet to be found. Raises PipelineError.
+    """
+    if text == "log":
+        return LogDecoder()
     kind, _, rest = text.partition(":")
     if kind == "sbe" and rest:
         return SbeDecoder(rest)
@@ -252,5 +271,6 @@ def parse_decoder(text: str) -> PayloadDecoder:
     if kind == "struct" and first:
         return StructDecoder(first, tuple(second.split(",")))
     raise PipelineError(
-        f"decoder {text!r}: write sbe:<schema.xml>, protobuf:<descriptor set>:<message>, or struct:<format>:<names>"
+        f"decoder {text!r}: write log, sbe:<schema.xml>, protobuf:<descriptor set>:<message>, "
+        "or struct:<format>:<names>"
     )

@@ -9,9 +9,10 @@ table; rows that were there before have null in them.
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +24,11 @@ from ordo.pipeline.decoding.errors import PipelineError, own_error
 from ordo.pipeline.decoding.payloads import PayloadDecoder, decode_batches, decoded_schema
 from ordo.pipeline.export.chunks import Chunk, check_columns, checked_origin, chunks, up_to_what_is_written
 from ordo.pipeline.nodes.node_archives import is_network
+from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.recordings.reading import Scans
 from ordo.pipeline.recordings.recordings import open_recordings
-from ordo.pipeline.sql.local import LocalLog, load_library, read_part
+from ordo.pipeline.schemas.log_schemas import ready
+from ordo.pipeline.sql.local import load_library, read_part
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -71,6 +74,7 @@ def export_delta(
     """
     delta = load_delta()
     recordings = open_recordings(folders, recording, commit, storage=settings.source_storage)
+    settings = replace(settings, decoder=_ready(folders, recording, commit, settings))
     recordings = up_to_what_is_written(recordings, commit)
     known = _positions(delta, table, [entry.key for entry in recordings], settings)
     origin = checked_origin(recordings, known, read_origin(find_table(delta, table, settings.storage)), table)
@@ -83,6 +87,14 @@ def export_delta(
         done += chunk.end - chunk.start
         on_progress(chunk, done, total)
     return known
+
+
+def _ready(folders: list[str], recording: str, commit: str, settings: LakeSettings) -> PayloadDecoder | None:
+    """Return the decoder, with the schemas of the log where it goes by these. Raises PipelineError."""
+    given = {"paths": json.dumps(folders), "recording": recording, "commit": commit}
+    if settings.source_storage:
+        given["storageoptions"] = json.dumps(settings.source_storage)
+    return ready(settings.decoder, ReadSettings.parse(given)) if settings.decoder is not None else None
 
 
 def load_delta() -> Any:
@@ -207,7 +219,7 @@ def _rows(chunk: Chunk, settings: LakeSettings, commit: str, scans: Scans) -> pa
     )  # fmt: skip
     schema = table_schema(log.schema, settings.decoder)
     check_columns(schema.names, settings.partition_by, settings.sort_by)
-    batches = with_day(log, schema, settings.decoder)
+    batches = with_day(log.batches(), schema, settings.decoder)
     if not settings.sort_by:
         return pa.RecordBatchReader.from_batches(schema, batches)
     table = pa.Table.from_batches(batches, schema)
@@ -223,14 +235,18 @@ def table_schema(log: pa.Schema, decoder: PayloadDecoder | None) -> pa.Schema:
     return dated if decoder is None else decoded_schema(dated, decoder)
 
 
-def with_day(log: LocalLog, schema: pa.Schema, decoder: PayloadDecoder | None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a log as `table_schema` has them."""
-    dated = pa.schema(list(schema)[: len(log.schema) + 1])
-    batches = (
-        pa.RecordBatch.from_arrays([*batch.columns, pc.cast(batch["timestamp"], pa.date32())], schema=dated)
-        for batch in log.batches()
+def with_day(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, decoder: PayloadDecoder | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows of a log as `table_schema` has them."""
+    dated = (
+        pa.RecordBatch.from_arrays(
+            [*batch.columns, pc.cast(batch["timestamp"], pa.date32())],
+            schema=pa.schema(list(schema)[: batch.num_columns + 1]),
+        )
+        for batch in batches
     )
-    return batches if decoder is None else decode_batches(decoder, "payload", schema, batches)
+    return dated if decoder is None else decode_batches(decoder, "payload", schema, dated)
 
 
 def compact(table: str, sort_by: tuple[str, ...] = (), storage: dict[str, str] | None = None) -> tuple[int, int]:

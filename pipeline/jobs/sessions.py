@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ordo.pipeline.decoding.payloads import MESSAGE_KINDS, SBE_HEADER_BYTES
-from ordo.pipeline.decoding.session_records import parse_event
 from ordo.pipeline.jobs.report import BLUE, Report, new_figure, time_axis, utc
+from ordo.pipeline.replaying.session_records import parse_event
 from ordo.pipeline.spark.executed import IS_REPEAT, describe_unknown, was_executed, with_repeats
 from ordo.pipeline.spark.rows import KeptRows, keep_rows, rows_of
 

@@ -17,14 +17,18 @@ import pyarrow.compute as pc
 from ordo.cluster.wire.log_identity import Origin
 from ordo.pipeline.decoding.batches import IS_REPEAT
 from ordo.pipeline.decoding.errors import DataLossError
+from ordo.pipeline.decoding.log_decoder import LogDecoder
 from ordo.pipeline.decoding.payloads import PayloadDecoder
 from ordo.pipeline.export.chunks import checked_origin
 from ordo.pipeline.export.lake import table_schema, with_day
 from ordo.pipeline.lake.tables import COMPACT_EVERY, POSITION, LakeTable, Progress
 from ordo.pipeline.nodes.node_archives import is_network
+from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.recordings.reading import Scans
 from ordo.pipeline.recordings.recordings import Recording, open_recordings
+from ordo.pipeline.schemas.log_schemas import SCHEMA_KIND, find_schemas, schemas_in
 from ordo.pipeline.sql.local import read_part
+from ordo.service_api.messages.logged import LoggedSchema
 
 CHUNK_BYTES = 16 << 20
 KEEP = timedelta(days=7)
@@ -68,6 +72,7 @@ class Feed:
         self._settings = settings
         self._on_step = on_step
         self._scans: Scans = {}
+        self._logged: tuple[LoggedSchema, ...] | None = None
         self._commits = {table.name: 0 for table in tables}
 
     def open_log(self) -> Recording:
@@ -135,13 +140,25 @@ class Feed:
                 recording=None if is_network(log.directory) else log.recording_id,
                 start_position=after, end_position=end,
             )  # fmt: skip
-            schema = table_schema(part.schema, settings.decoder)
-            read = pa.Table.from_batches(with_day(part, schema, settings.decoder), schema)
+            logged = pa.Table.from_batches(part.batches(), part.schema)
+            decoder = self._decoder_of(log, logged)
+            schema = table_schema(part.schema, decoder)
+            read = pa.Table.from_batches(with_day(logged.to_batches(), schema, decoder), schema)
         except BaseException:
             self._scans.clear()  # it may have gone only a part of its way
             raise
         last = pc.max(read[POSITION]).as_py()
         return executed(read), -1 if last is None else last
+
+    def _decoder_of(self, log: Recording, rows: pa.Table) -> PayloadDecoder | None:
+        """Return what decodes these rows; where that goes by the log, by the schemas that it has got so far."""
+        if not isinstance(self._settings.decoder, LogDecoder):
+            return self._settings.decoder
+        if self._logged is None:
+            self._logged = find_schemas(ReadSettings.parse({"path": log.directory, "commit": self._settings.commit}))
+        coming = schemas_in(rows.filter(pc.equal(rows["kind"], SCHEMA_KIND)))
+        self._logged = tuple(dict.fromkeys((*self._logged, *coming)))
+        return LogDecoder(self._logged)
 
     def _keep_up(self, table: LakeTable) -> None:
         self._commits[table.name] += 1

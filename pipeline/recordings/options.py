@@ -13,6 +13,7 @@ from typing import TypeVar
 from ordo.follow.recordings.ranges import Access
 from ordo.pipeline.decoding.batches import ALL_COLUMN_NAMES, KIND_NAMES, SEQUENCE
 from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.decoding.payloads import PayloadDecoder, parse_decoder
 from ordo.pipeline.nodes.node_archives import CLUSTER, is_network, parse_addresses
 from ordo.pipeline.recordings.network import NetworkLog
 from ordo.pipeline.recordings.object_store import parse_storage
@@ -27,6 +28,8 @@ DESCRIPTIONS = {
     "paths": "as Spark passes several folders of load([...])",
     "recording": "log (default), all, or recording ids separated by commas",
     "columns": "columns to build, separated by commas; default all",
+    "decoder": "payloads into columns: log, sbe:<schema.xml>, protobuf:<descriptor set>:<message> or "
+    "struct:<format>:<names>",
     "sequence": "true adds column sequence, the numbers of messages; false (default)",
     "kinds": "kinds of record, separated by commas; default all",
     "sessions": "client session ids, separated by commas",
@@ -82,6 +85,8 @@ class ReadSettings:
     """Set instead of `directories` when the nodes are asked."""
     storage: Mapping[str, object] | None = None
     """Options of the file system of the copies in object storage among `directories`."""
+    decoder: PayloadDecoder | None = None
+    """What makes columns of payloads; `with_decoder` makes it ready, and adds these to `columns`."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> ReadSettings:
@@ -117,6 +122,7 @@ class ReadSettings:
             start_position=_integer(values, "startposition", 0),
             network=network,
             storage=storage,
+            decoder=parse_decoder(values["decoder"]) if "decoder" in values else None,
         )
         if options.bytes_per_trigger_max and options.records_per_trigger_max:
             raise PipelineError("options maxBytesPerTrigger and maxRecordsPerTrigger exclude each other; give one")

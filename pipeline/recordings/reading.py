@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from ordo.follow.executions import Executions
+from ordo.pipeline.decoding.batches import arrow_schema
 from ordo.pipeline.decoding.errors import DataLossError
+from ordo.pipeline.decoding.payloads import PayloadDecoder, decode_batches, decoded_schema, decoder_fields
 from ordo.pipeline.recordings.network import (
     ANYWAY,
     NetworkLog,
@@ -58,6 +60,37 @@ def read_task(
     repeats: Repeats | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Record batches of one task. `repeats`: those of its log, where the columns want them."""
+    decoder = options.decoder
+    added = set() if decoder is None else {one.name for one in decoder_fields(decoder)}
+    if decoder is None or added.isdisjoint(columns):
+        yield from _read_log(task, options, predicates, columns, repeats)
+        return
+    needed = decoded_from(columns, decoder)
+    schema = decoded_schema(arrow_schema(needed), decoder)
+    batches = _read_log(task, options, predicates, needed, repeats)
+    for batch in decode_batches(decoder, "payload", schema, batches):
+        yield batch.select(list(columns))
+
+
+def schema_of(options: ReadSettings) -> pa.Schema:
+    """Return the schema of what these options read, whose decoder is ready. Raises PipelineError."""
+    decoder = options.decoder
+    if decoder is None:
+        return arrow_schema(options.columns)
+    known = decoded_schema(arrow_schema(decoded_from(options.columns, decoder)), decoder)
+    return pa.schema([known.field(name) for name in options.columns])
+
+
+def decoded_from(columns: tuple[str, ...], decoder: PayloadDecoder) -> tuple[str, ...]:
+    """Return the columns of the log that have to be read for these: themselves, and what payloads are decoded from."""
+    added = {one.name for one in decoder_fields(decoder)}
+    logged = [name for name in columns if name not in added]
+    return tuple(dict.fromkeys([*logged, "payload", "kind", *decoder.inputs]))
+
+
+def _read_log(
+    task: Task, options: ReadSettings, predicates: Predicates, columns: tuple[str, ...], repeats: Repeats | None
+) -> Iterator[pa.RecordBatch]:
     native = native_columns(columns)
     if isinstance(task, NetworkRun):
         batches = read_network(task, predicates, native, options.batch_rows)

@@ -203,7 +203,9 @@ def open_recordings(
     one of these for each, with commas.
     """
     if any(is_network(directory) for directory in directories):
-        return _open_nodes(directories, wanted, commit, storage, by_member)
+        if storage:
+            raise PipelineError("the options of a file system are for copies in object storage; leave them out")
+        return open_nodes(directories, wanted, commit, Access(), by_member=by_member)
     names = names or node_names(path for path in directories if not is_copy(path))
     commits = [commit] if len(directories) == 1 else commit.split(",")
     if len(commits) == 1:
@@ -330,8 +332,8 @@ def _open_copy(
         yield Recording(node or entry.node, store.url, shown, end, exact, segments, entry.owner)
 
 
-def _open_nodes(
-    paths: list[str], wanted: str, commit: str, storage: Mapping[str, object] | None, by_member: bool
+def open_nodes(
+    paths: list[str], wanted: str, commit: str, access: Access, *, by_member: bool = False
 ) -> list[Recording]:
     """Return recordings of nodes, which know how far their log is committed. Raises PipelineError."""
     joined = ",".join(paths)
@@ -341,10 +343,8 @@ def _open_nodes(
         raise PipelineError(f"recording={wanted!r}: of nodes only log or all; their ids say nothing about the log")
     if commit != "auto" and not commit.isdigit():
         raise PipelineError(f"option commit={commit!r}: of nodes only auto or a position; they know what is committed")
-    if storage:
-        raise PipelineError("the options of a file system are for copies in object storage; leave them out")
     find = member_recordings if by_member else cluster_recordings
-    return [_of_nodes(entry, commit) for entry in find(joined, Access(), wanted == "all")]
+    return [_of_nodes(entry, commit) for entry in find(joined, access, wanted == "all")]
 
 
 def _of_nodes(found: NodeRecording, commit: str) -> Recording:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.pipeline.decoding.errors import PipelineError
-from ordo.pipeline.decoding.session_records import parse_event
 from ordo.pipeline.recordings.recorded_feeds import FeedState
 from ordo.pipeline.replaying import replay_requests
+from ordo.pipeline.replaying.session_records import parse_open
 from ordo.runtime.errors import DecodeError, Reject, ServiceCallError, ServiceError, SnapshotError
 from ordo.runtime.payloads import to_bytes
 from ordo.service_api.cluster import ID_OF_SERVICE
@@ -349,9 +349,9 @@ class ReplayCluster:
         self._note("egress", session.id, payload)
 
     def _on_open(self, record: dict[str, Any]) -> None:
-        event = parse_event("session_open", record["payload"])
+        channel, principal = parse_open(record["payload"])
         (stream_id,) = struct.unpack_from("<i", record["payload"], 40)
-        session = ReplaySession(self, record["session_id"], stream_id, event["channel"], event["principal"])
+        session = ReplaySession(self, record["session_id"], stream_id, channel, principal)
         self._sessions[session.id] = session
         if self.log_position not in self._skips:
             self.service.on_session_open(session, self.time)

@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
     InputPartition,
 )
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadLimit,
     ReadMaxBytes,
@@ -42,11 +43,12 @@ from pyspark.sql.types import (
 )
 
 from ordo.pipeline.decoding.errors import CommitUnknownError, DataLossError, PipelineError
+from ordo.pipeline.decoding.log_decoder import LogDecoder
 from ordo.pipeline.recordings.network import ANYWAY, NetworkRun
 from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.recordings.planner import Run, plan
 from ordo.pipeline.recordings.predicates import INT64_MAX
-from ordo.pipeline.recordings.reading import Task, find_repeats, plan_read, read_task
+from ordo.pipeline.recordings.reading import Task, find_repeats, plan_read, read_task, schema_of
 from ordo.pipeline.recordings.recordings import Recording
 from ordo.pipeline.recordings.repeats import (
     UNKNOWN,
@@ -58,6 +60,7 @@ from ordo.pipeline.recordings.repeats import (
     wants_numbers,
     wants_scan,
 )
+from ordo.pipeline.schemas.log_schemas import with_decoder
 from ordo.pipeline.spark.network_stream import NetworkStreamReader, check_start, describe_beyond
 from ordo.pipeline.spark.offsets import Offset, check_folders, positions_of, with_cluster
 from ordo.pipeline.spark.read_limit import bounded_bytes, bounded_rows, default_read_limit
@@ -65,6 +68,9 @@ from ordo.pipeline.spark.read_limit import bounded_bytes, bounded_rows, default_
 OPTIONS_KEY = "ordo.options"
 """Metadata of a schema's first column. Spark (4.3) shows a Python source a table's options when the table is made, and
 none of them when it is read; what it does give back is the schema."""
+SCHEMAS_KEY = "ordo.schemas"
+"""Metadata beside it: the schemas of the log that the columns of decoder `log` were made of. Those who read them find
+the same ones, whatever the log has got since."""
 CATALOG_PROPERTIES = frozenset(
     ("location", "owner", "provider", "comment", "external", "is_managed_location", "collation", "table_type")
 )
@@ -118,15 +124,20 @@ class OrdoLog(DataSource):
 
     def schema(self) -> StructType:
         given = dict(self.options)
-        schema = log_schema(ReadSettings.parse(without_catalog_properties(given)).columns)
+        options = with_decoder(ReadSettings.parse(without_catalog_properties(given)))
+        schema = StructType([StructField(name, kind, True) for name, kind in types_of(options).items()])
         schema.fields[0].metadata = {OPTIONS_KEY: json.dumps(without_catalog_properties(given))}
+        if isinstance(options.decoder, LogDecoder):
+            schema.fields[0].metadata[SCHEMAS_KEY] = options.decoder.text()
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return LogReader(self._options(schema), _columns_of(schema))
+        options = self._options(schema)
+        return LogReader(options, _columns_of(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        options, columns = self._options(schema), _columns_of(schema)
+        options = self._options(schema)
+        columns = _columns_of(schema, options)
         if options.network is not None:
             return NetworkStreamReader(options.network, options, columns)
         return LogStreamReader(options, columns)
@@ -144,14 +155,25 @@ class OrdoLog(DataSource):
     def _options(self, schema: StructType) -> ReadSettings:
         """Return the options of this read; of a table those that it was made with, unless the query says otherwise."""
         kept = next((field.metadata[OPTIONS_KEY] for field in schema.fields if OPTIONS_KEY in field.metadata), "{}")
-        return ReadSettings.parse({**json.loads(kept), **without_catalog_properties(dict(self.options))})
+        options = ReadSettings.parse({**json.loads(kept), **without_catalog_properties(dict(self.options))})
+        found = next((field.metadata[SCHEMAS_KEY] for field in schema.fields if SCHEMAS_KEY in field.metadata), None)
+        if found is not None and isinstance(options.decoder, LogDecoder):  # those that the columns were made of
+            options = replace(options, decoder=LogDecoder.parse(found))
+        return with_decoder(options)
 
 
-def _columns_of(schema: StructType) -> tuple[str, ...]:
+def types_of(options: ReadSettings) -> dict[str, DataType]:
+    """Return the columns that these options read, whose decoder is ready, with Spark's types."""
+    decoded = {field.name: field.dataType for field in from_arrow_schema(schema_of(options)).fields}
+    return {name: SPARK_TYPES.get(name, kind) for name, kind in decoded.items()}
+
+
+def _columns_of(schema: StructType, options: ReadSettings) -> tuple[str, ...]:
     """Column names of a schema, which may be the caller's own choice. Raises PipelineError when it does not fit."""
+    known = {**SPARK_TYPES, **types_of(options)}
     for field in schema.fields:
-        if SPARK_TYPES.get(field.name) != field.dataType:
-            allowed = ", ".join(f"{name} {kind.simpleString()}" for name, kind in SPARK_TYPES.items())
+        if known.get(field.name) != field.dataType:
+            allowed = ", ".join(f"{name} {kind.simpleString()}" for name, kind in known.items())
             raise PipelineError(
                 f"column {field.name} {field.dataType.simpleString()} is not one of a log; allowed are {allowed}"
             )

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ordo.pipeline.decoding.batches import arrow_schema
 from ordo.pipeline.decoding.errors import MissingLibraryError, PipelineError, one_line, own_error
 from ordo.pipeline.recordings.options import STREAM_OPTIONS, ReadSettings
-from ordo.pipeline.recordings.reading import Scans, Task, find_repeats, plan_read, read_task
+from ordo.pipeline.recordings.reading import Scans, Task, find_repeats, plan_read, read_task, schema_of
 from ordo.pipeline.recordings.repeats import Repeats, key_of, wants_numbers, wants_scan
+from ordo.pipeline.schemas.log_schemas import with_decoder
 from ordo.pipeline.sql.sql_columns import check, columns_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class LocalLog:
     """A log, or a part of it. Every call reads the files anew, up to where they ended when it was opened."""
 
     def __init__(self, options: ReadSettings, scans: Scans | None = None) -> None:
-        self._options = options
+        self._options = options = with_decoder(options)
         self._scans = scans
         self._numbers = wants_numbers(options.columns, options.predicates)
         """Whether the scans number messages, which those of a selection of columns need not."""
@@ -52,7 +52,7 @@ class LocalLog:
 
     @property
     def schema(self) -> pa.Schema:
-        return arrow_schema(self._options.columns)
+        return schema_of(self._options)
 
     def select(self, columns: tuple[str, ...]) -> LocalLog:
         """Return the same log, up to the same end, with these of its columns."""

@@ -19,7 +19,6 @@ from typing import IO, Any
 import pyarrow as pa
 
 from ordo.pipeline.decoding.errors import PipelineError, one_line, own_error
-from ordo.pipeline.decoding.payloads import PayloadDecoder, decode_batches, decoded_schema
 from ordo.pipeline.sql.local import LocalLog, load_library
 from ordo.pipeline.sql.sql_columns import check, columns_of
 from ordo.runtime.reporting.output import unescaped
@@ -30,42 +29,29 @@ MEMORY_MAX = "1GB"
 """The memory of the database; what needs more goes through files beside it."""
 
 
-def decoded(log: LocalLog, decoder: PayloadDecoder | None) -> pa.RecordBatchReader:
-    """Return the log's batches, with payloads in columns if there is a decoder."""
-    if decoder is None:
-        return log.to_reader()
-    schema = decoded_schema(log.schema, decoder)
-    return pa.RecordBatchReader.from_batches(schema, decode_batches(decoder, "payload", schema, log.batches()))
-
-
 @contextmanager
-def query(log: LocalLog, sql: str, decoder: PayloadDecoder | None = None) -> Iterator[pa.RecordBatchReader]:
+def query(log: LocalLog, sql: str) -> Iterator[pa.RecordBatchReader]:
     """Yield the result of a query, in batches. Raises PipelineError for what DuckDB refuses."""
     duckdb = load_library("duckdb")
     with TemporaryDirectory(prefix="ordo-query-") as folder, duckdb.connect(os.path.join(folder, "log.db")) as database:
         database.execute(f"SET TimeZone = 'UTC'; SET memory_limit = '{MEMORY_MAX}'")
         try:
-            _offer(database, log, sql, decoder)
+            _offer(database, log, sql)
             yield database.sql(sql).to_arrow_reader(65_536)
         except duckdb.Error as error:
             raise own_error(error) or PipelineError(f"query: {one_line(error)}") from error
 
 
-def _offer(database: Any, log: LocalLog, sql: str, decoder: PayloadDecoder | None) -> None:
+def _offer(database: Any, log: LocalLog, sql: str) -> None:
     """Give the database a table `log`: streamed if the query reads each row once, otherwise copied into its file."""
-    rows = decoded(log, decoder)
-    check(database, sql, rows.schema.empty_table())
-    columns = columns_of(database, sql, tuple(rows.schema.names))
+    check(database, sql, log.schema.empty_table())
+    columns = columns_of(database, sql, tuple(log.schema.names))
     if columns is None:
-        database.register("log_batches", rows)
+        database.register("log_batches", log.to_reader())
         database.execute("CREATE TABLE log AS SELECT * FROM log_batches")
         database.unregister("log_batches")
         return
-    sources = (
-        () if decoder is None else ("payload", "kind")
-    )  # a decoder's columns come out of one, if the other says so
-    needed = tuple(name for name in log.schema.names if name in (*columns, *sources))
-    database.register("log", decoded(log.select(needed), decoder))
+    database.register("log", log.select(columns).to_reader())
 
 
 def write_rows(reader: pa.RecordBatchReader, form: str, out: IO[str] | None = None) -> int:

@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from ordo.runtime.errors import MessageError
 from ordo.service_api.messages.evolution import breaks
-from ordo.service_api.messages.message import Schema
+from ordo.service_api.messages.layout import COMPOSITE
+from ordo.service_api.messages.message import Schema, layout_of_message
 from ordo.service_api.messages.schema_source import source_of_element
 from ordo.service_api.messages.schema_xml import to_xml
 
@@ -25,6 +26,9 @@ SCHEMA_BYTES_MAX = 256 * 1024
 """The longest XML that the log takes."""
 PACKED_BYTES_MAX = 8 * 1024 - 128
 """So long it may be packed: a record of the smallest log has 8 KiB, with what else it says."""
+
+VALUES_MAX = 1 << 16
+"""Values of all its messages: composites that refer twice to one another have twice as many at each level."""
 
 _schemas: dict[bytes, Schema] = {}
 """By digest: the classes that were made stay, since nothing forgets a class of messages."""
@@ -100,6 +104,9 @@ def _schema_of(xml: str, name: str) -> Schema:
             raise MessageError("a schema of the log includes files: none can be included")
         exec(compile(source_of_element(root, Path(name)), name, "exec"), module.__dict__)
         found: Schema = module.__dict__["SCHEMA"]
+        known: dict[type, int] = {}
+        if sum(count_values(one, known) for one in found.messages) > VALUES_MAX:
+            raise MessageError(f"a schema of the log has over {VALUES_MAX} values, with those of composites")
     except MessageError:
         raise
     except Exception as error:  # whatever damage makes of it: numbers too large, types that refer to themselves
@@ -107,6 +114,19 @@ def _schema_of(xml: str, name: str) -> Schema:
     finally:
         sys.modules.pop(module.__name__, None)
     return found
+
+
+def count_values(of_class: type, known: dict[type, int]) -> int:
+    """Return how many values a message has, with those of its composites and of one row of each group.
+
+    `known` has what was counted already.
+    """
+    if of_class not in known:
+        layout = layout_of_message(of_class)
+        inner = [one.of for one in layout.fields if one.kind == COMPOSITE]
+        inner += [one.row_class for one in layout.groups]
+        known[of_class] = len(layout.parts) + sum(count_values(one, known) for one in inner)
+    return known[of_class]
 
 
 def extends(own: Schema, in_force: Schema) -> bool:

@@ -151,7 +151,7 @@ def test_a_file_that_is_no_descriptor_set_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "sbe", "protobuf:x", "struct:<I", "json:x"])
 def test_a_wrong_decoder_is_named(text: str) -> None:
-    with pytest.raises(PipelineError, match="write sbe:"):
+    with pytest.raises(PipelineError, match="write log, sbe:"):
         parse_decoder(text)
 
 

@@ -57,7 +57,6 @@ def test_a_long_table_says_so(archive: str, shape: LogShape) -> None:
         (["--sql", "SELECT nothing FROM log"], 'query: Binder Error: Referenced column "nothing"'),
         (["--sql", "SELECT 1", "--format", "xml"], "allowed are table, csv, json"),
         (["--sql", "SELECT 1", "--decoder", "xml:a"], "decoder 'xml:a'"),
-        (["--sql", "SELECT 1", "--columns", "position", "--decoder", "struct:<B:a"], "no column 'payload'"),
     ],
 )
 def test_mistakes_are_one_line(archive: str, arguments: list[str], words: str) -> None:

@@ -72,6 +72,7 @@ class RivalOrder:
     text: str = ""
 
 
+HEADER = ("blockLength", "templateId", "schemaId", "version")
 FIRST = Schema("orders", Order, Ack)
 LATER = Schema("orders", LaterOrder, Ack)
 
@@ -203,3 +204,26 @@ def test_threads_may_read_the_same_schema(monkeypatch: pytest.MonkeyPatch) -> No
         assert unpack_schema(*found).name == "read twice"
         may_end.set()
         assert reading.result(60).name == "read twice"
+
+
+def nested(depth: int, leaf: str) -> str:
+    """Return a schema whose composites refer twice to one another, with as many values as two to the depth."""
+    types = [f'<composite name="C0">{leaf}</composite>']
+    types += [
+        f'<composite name="C{level}"><ref name="a" type="C{level - 1}"/><ref name="b" type="C{level - 1}"/></composite>'
+        for level in range(1, depth + 1)
+    ]
+    header = "".join(f'<type name="{part}" primitiveType="uint16"/>' for part in HEADER)
+    return (
+        f'<messageSchema package="p" id="1"><types><composite name="messageHeader">{header}</composite>'
+        f'{"".join(types)}</types><message name="M" id="1"><field name="f" id="1" type="C{depth}"/></message>'
+        "</messageSchema>"
+    )
+
+
+@pytest.mark.parametrize("leaf", ["", '<type name="v" primitiveType="uint8" presence="constant">1</type>'])
+def test_composites_that_have_no_end_of_values_are_refused(leaf: str) -> None:
+    """They need no bytes in a message, so that no length bounds them."""
+    assert unpack_schema(*packed(nested(10, leaf))).decode(bytes([0, 0, 1, 0, 1, 0, 0, 0])) is not None
+    with pytest.raises(MessageError, match="has over 65536 values, with those of composites"):
+        unpack_schema(*packed(nested(25, leaf)))

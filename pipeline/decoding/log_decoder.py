@@ -1,0 +1,170 @@
+"""Payloads into columns by the schemas that the log itself has (docs/MESSAGES.md, The schema in the log).
+
+What a log says is not trusted: a schema that is damaged, or contradicts another one, takes away the values of its
+messages, and `problem` says why. No row has values of which the log does not say how they are read.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+
+from ordo.follow.log_schemas import LogSchemas
+from ordo.pipeline.decoding.batches import ALL_COLUMN_NAMES, SEQUENCE
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.runtime.errors import MessageError
+from ordo.service_api.messages import layout
+from ordo.service_api.messages.layout import DataLayout, FieldLayout, GroupLayout
+from ordo.service_api.messages.logged import VALUES_MAX, LoggedSchema, count_values
+from ordo.service_api.messages.message import layout_of_message
+from ordo.service_api.messages.plain import values_of
+
+FOUND_COLUMNS: dict[str, pa.DataType] = {"message": pa.string(), "version": pa.int32(), "problem": pa.string()}
+"""What a decoder says of each payload; a column for each message follows them."""
+DAY = "day"
+TAKEN = frozenset((*ALL_COLUMN_NAMES, SEQUENCE, DAY, *FOUND_COLUMNS))
+"""Columns that no message can have for its name. Engines see no difference between `position` and `Position`."""
+DIGITS_MAX = 38
+"""The longest decimal of Arrow's 128 bits, and of Spark."""
+NUMBERS: dict[str, pa.DataType] = {
+    "int8": pa.int8(), "uint8": pa.int16(), "int16": pa.int16(), "uint16": pa.int32(), "int32": pa.int32(),
+    "uint32": pa.int64(), "int64": pa.int64(), "uint64": pa.decimal128(20, 0), "float": pa.float32(),
+    "double": pa.float64(),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LogDecoder:
+    """Messages by the schemas of the log that they are in; None: these are yet to be found."""
+
+    logged: tuple[LoggedSchema, ...] | None = None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return ("position",)
+
+    def columns(self) -> dict[str, pa.DataType]:
+        return dict(self._reading.columns)
+
+    def decode(self, data: bytes, position: int = 0) -> tuple[str, int, dict[str, object]]:
+        return self._reading.decode(data, position)
+
+    @property
+    def _reading(self) -> Reading:
+        if self.logged is None:
+            raise PipelineError("decoder log: the schemas of the log have not been looked for")
+        return _reading_of(self.logged)
+
+    def text(self) -> str:
+        """Return the schemas as text, for `parse`."""
+        listed = [
+            (one.position, one.service_id, one.digest.hex(), base64.b64encode(one.packed).decode())
+            for one in self.logged or ()
+        ]
+        return json.dumps(listed)
+
+    @classmethod
+    def parse(cls, text: str) -> LogDecoder:
+        """Return the decoder of a `text`."""
+        return cls(
+            tuple(
+                LoggedSchema(position, service_id, bytes.fromhex(digest), base64.b64decode(packed))
+                for position, service_id, digest, packed in json.loads(text)
+            )
+        )
+
+
+class Reading:
+    """The schemas of one log, ready to read with, and the columns of their messages."""
+
+    def __init__(self, logged: Iterable[LoggedSchema]) -> None:
+        self._schemas = LogSchemas(logged)
+        self.columns: dict[str, pa.DataType] = {}
+        self._names: dict[type, str] = {}
+        """Class of a message -> its column."""
+        self._counted: dict[type, int] = {}
+        self._values_left = VALUES_MAX
+        for reader in self._schemas.readers:
+            for one in reader.schema.messages:
+                self._add(one, (f"_{reader.schema.id}", f"_{reader.schema.id}_{reader.service_id}"))
+
+    def _add(self, of_class: type, suffixes: tuple[str, ...]) -> None:
+        """Give a message a column: one of its name, unless that is taken by something else."""
+        self._values_left -= count_values(of_class, self._counted)
+        if self._values_left < 0:
+            return
+        kind = _struct(of_class)
+        known = {name.lower(): name for name in self.columns}
+        for suffix in ("", *suffixes):
+            name = of_class.__name__ + suffix
+            other = known.get(name.lower())
+            if name.lower() not in TAKEN and (other is None or (other == name and self.columns[other] == kind)):
+                self._names[of_class] = name
+                if kind.num_fields:  # files have no struct without fields
+                    self.columns[name] = kind
+                return
+
+    def decode(self, payload: bytes, position: int) -> tuple[str, int, dict[str, object]]:
+        try:
+            message = self._schemas.read(payload, position)
+        except MessageError as error:
+            raise ValueError(error.message) from error
+        name = self._names.get(type(message))
+        if name is None:
+            raise ValueError(
+                f"{type(message).__name__} has no column: other messages have its name, or all that there is room for"
+            )
+        is_big_endian = layout_of_message(type(message)).is_big_endian
+        return name, int.from_bytes(payload[6:8], "big" if is_big_endian else "little"), values_of(message)
+
+
+@lru_cache(maxsize=16)
+def _reading_of(logged: tuple[LoggedSchema, ...]) -> Reading:
+    return Reading(logged)
+
+
+def _struct(of_class: type) -> pa.DataType:
+    """Return the type of a message's, a row's or a composite's column, without parts that have no fields."""
+    parts = [(one.name, _type(one)) for one in layout_of_message(of_class).parts]
+    return pa.struct([(name, kind) for name, kind in parts if not _is_empty(kind)])
+
+
+def _is_empty(kind: pa.DataType) -> bool:
+    return _is_empty(kind.value_type) if pa.types.is_list(kind) else pa.types.is_struct(kind) and not kind.num_fields
+
+
+def _type(part: FieldLayout | GroupLayout | DataLayout) -> pa.DataType:
+    if isinstance(part, GroupLayout):
+        return pa.list_(_struct(part.row_class))
+    if isinstance(part, DataLayout):
+        return pa.string() if part.is_text else pa.binary()
+    if part.kind == layout.ARRAY:
+        return pa.list_(NUMBERS[part.primitive.name])
+    if part.kind == layout.COMPOSITE:
+        return _struct(part.of)
+    if part.kind == layout.DECIMAL:
+        return _decimal(part)
+    return _PLAIN.get(part.kind) or NUMBERS[part.primitive.name]
+
+
+def _decimal(part: FieldLayout) -> pa.DataType:
+    """Return a decimal that has all values of a field. Raises PipelineError where no column has."""
+    digits = max(len(str(1 << 8 * part.primitive.length_bytes)), part.of)
+    if digits > DIGITS_MAX:
+        raise PipelineError(f"{part.name} has {part.of} digits after the point: columns have up to {DIGITS_MAX}")
+    return pa.decimal128(digits, part.of)
+
+
+_PLAIN = {
+    layout.BOOLEAN: pa.bool_(),
+    layout.CHARACTERS: pa.string(),
+    layout.RAW: pa.binary(),
+    layout.NAMED_NUMBER: pa.string(),
+    layout.NAMED_CHARACTER: pa.string(),
+    layout.FLAGS: pa.list_(pa.string()),
+}

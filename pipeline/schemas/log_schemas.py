@@ -1,0 +1,142 @@
+"""The schemas that a log has for its messages, found where a read is planned; and decoders made of them.
+
+They are looked for in the newest snapshot of the consensus module that is whole, and in what may be read of the log
+behind it. So it takes no look at the whole log where there are snapshots, and finds what was in a part of the log that
+was let go. A damaged log ends the search: the read tells of the damage, after the rows before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from ordo.cluster.wire.streams import LOCAL_STREAMS_STEP, MODULE_SNAPSHOT_STREAM_ID
+from ordo.follow.log_schemas import LogSchemas, SnapshotSchemas, read_snapshot, schema_event
+from ordo.pipeline.decoding.batches import arrow_schema
+from ordo.pipeline.decoding.errors import CorruptRecordingError, PipelineError
+from ordo.pipeline.decoding.log_decoder import LogDecoder
+from ordo.pipeline.decoding.payloads import PayloadDecoder, decoded_schema, decoder_fields
+from ordo.pipeline.nodes.node_archives import SCHEME
+from ordo.pipeline.recordings.network import NetworkLog, plan_network, read_network
+from ordo.pipeline.recordings.options import ReadSettings
+from ordo.pipeline.recordings.planner import plan, read_runs
+from ordo.pipeline.recordings.predicates import INT64_MAX, Predicates
+from ordo.pipeline.recordings.recordings import Recording, open_nodes, open_recordings
+from ordo.service_api.messages.logged import LoggedSchema
+
+COLUMNS = ("position", "payload")
+SCHEMA_KIND = "schema"
+BATCH_ROWS = 1024
+PARTITION_BYTES = 64 << 20
+
+
+def with_decoder(options: ReadSettings) -> ReadSettings:
+    """Return options whose decoder is ready, with what it adds behind the columns of the log.
+
+    Raises PipelineError where decoder `log` finds no schema.
+    """
+    if options.decoder is None:
+        return options
+    decoder = options.decoder
+    if isinstance(decoder, LogDecoder) and decoder.logged is None:
+        decoder = find_decoder(options)
+    inputs = ("payload", "kind", *decoder.inputs)
+    decoded_schema(arrow_schema(dict.fromkeys((*options.columns, *inputs))), decoder)
+    added = [one.name for one in decoder_fields(decoder)]
+    return replace(options, decoder=decoder, columns=(*options.columns, *added))
+
+
+def ready(decoder: PayloadDecoder, options: ReadSettings) -> PayloadDecoder:
+    """Return a decoder that is ready for what these options read. Raises PipelineError."""
+    found = with_decoder(replace(options, decoder=decoder)).decoder
+    assert found is not None
+    return found
+
+
+def find_decoder(options: ReadSettings) -> LogDecoder:
+    """Return the decoder of what these options read. Raises PipelineError where there is no schema."""
+    found = find_schemas(options)
+    known = LogSchemas(found)
+    if not known:
+        raise PipelineError(
+            f"decoder log: {known.problem or 'the log has no schema of messages yet'}; services with typed messages "
+            "write it from protocol level 8 on. Otherwise give a file, as sbe:<schema.xml>"
+        )
+    return LogDecoder(found)
+
+
+def find_schemas(options: ReadSettings) -> tuple[LoggedSchema, ...]:
+    """Return the schemas that the logs have which these options read, as far as they may be read; damaged ones too."""
+    found: set[LoggedSchema] = set()
+    if options.network is not None:
+        found.update(_of_nodes(options.network, options.commit))
+    else:
+        for log in options.open_recordings():
+            if not log.is_log:
+                raise PipelineError(
+                    f"decoder log: {log.key} is not the log, which alone has schemas; use recording=log"
+                )
+            found.update(_of_recording(log, options))
+    return tuple(sorted(found))
+
+
+def schemas_in(rows: pa.RecordBatch | pa.Table) -> Iterator[LoggedSchema]:
+    """Yield the schemas in rows of kind `schema` with their positions and payloads."""
+    for position, payload in zip(rows["position"].to_pylist(), rows["payload"].to_pylist(), strict=True):
+        event = schema_event(payload)
+        if event is not None:
+            yield LoggedSchema(position, event.service_id, event.digest, event.packed)
+
+
+class _Message(NamedTuple):
+    position: int
+    payload: bytes
+
+
+def _of_recording(log: Recording, options: ReadSettings) -> Iterator[LoggedSchema]:
+    beside = open_recordings([log.directory], "all", "recorded", None, options.storage)
+    snapshot = _newest(beside, log.limit)
+    yield from snapshot.schemas
+    wanted = Predicates(kind=frozenset([SCHEMA_KIND])).narrowed("position", snapshot.log_position + 1, INT64_MAX)
+    tasks = plan([log], wanted, PARTITION_BYTES, None, 0)
+    yield from _before_damage(batch for task in tasks for batch in read_runs(task, wanted, COLUMNS, BATCH_ROWS, False))
+
+
+def _of_nodes(log: NetworkLog, commit: str) -> Iterator[LoggedSchema]:
+    found = log.survey()
+    end = min(found.end_position, int(commit)) if commit.isdigit() else found.end_position
+    snapshot = _newest(open_nodes([SCHEME + ",".join(log.addresses)], "all", "auto", log.access), end)
+    yield from snapshot.schemas
+    wanted = Predicates(kind=frozenset([SCHEMA_KIND]))
+    runs = plan_network(log, found, snapshot.log_position, end, 0, PARTITION_BYTES, None)
+    yield from _before_damage(batch for run in runs for batch in read_network(run, wanted, COLUMNS, BATCH_ROWS))
+
+
+def _before_damage(batches: Iterable[pa.RecordBatch]) -> Iterator[LoggedSchema]:
+    try:
+        for batch in batches:
+            yield from schemas_in(batch)
+    except CorruptRecordingError:
+        return
+
+
+def _newest(recordings: Sequence[Recording], limit: int) -> SnapshotSchemas:
+    """Return what the newest whole snapshot of the log up to `limit` has; one of position 0 where there is none."""
+    for one in reversed(recordings):
+        if (one.descriptor.stream_id - MODULE_SNAPSHOT_STREAM_ID) % LOCAL_STREAMS_STEP == 0:
+            snapshot = read_snapshot(_messages(one))
+            if snapshot is not None and snapshot.log_position <= limit:
+                return snapshot
+    return SnapshotSchemas(0, [])
+
+
+def _messages(recording: Recording) -> Iterator[_Message]:
+    try:
+        for task in plan([recording], Predicates(), 1 << 30, None, 0):
+            for batch in read_runs(task, Predicates(), COLUMNS, BATCH_ROWS, True):
+                yield from map(_Message, batch["position"].to_pylist(), batch["payload"].to_pylist())
+    except CorruptRecordingError:
+        return

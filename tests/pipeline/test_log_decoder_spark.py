@@ -1,0 +1,111 @@
+"""Decoder `log` as an option of the Spark source: batches, streams, tables, schemas of one's own, jobs."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import ordo
+from ordo.pipeline.decoding.errors import own_error
+from ordo.pipeline.decoding.payloads import parse_decoder
+from ordo.pipeline.first_look import look_at_frame
+from ordo.pipeline.jobs.decode import decode
+from ordo.pipeline.schemas.log_schemas import ready
+from tests.pipeline.test_log_decoder_tables import GrowingLog
+from tests.pipeline.typed_logs import event, write_log
+from tests.service_api.messages.typed import FIRST, ORDER, ORDER_VALUES, SECOND, Ping, Position, PositionWithCents
+from tests.snippets import texts_of
+
+pytestmark = pytest.mark.spark
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "PIPELINE.md"
+
+
+def frame_of(spark: SparkSession, folder: str, **options: str) -> DataFrame:
+    return spark.read.format("ordo").options(decoder="log", **options).load(folder)
+
+
+def test_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write_log(tmp_path, [Position(1), event(FIRST), ORDER, b"no message", Ping(), Position(2)])
+    frame = frame_of(spark, folder, kinds="message")
+    front, order, none, ping, position = frame.orderBy("position").collect()
+    assert order.Order.asDict(recursive=True) == {**ORDER_VALUES, "digest": bytearray(b"\x01\xff")}
+    assert (front.message, front.Position_1, ping.message) == (None, None, "Ping")
+    assert "in front of it" in front.problem and "schema" in none.problem and bytes(none.payload) == b"no message"
+    assert position.Position_1.account == 2
+    total = frame.agg(F.sum("Order.price").alias("price"), F.count("problem").alias("bad")).collect()[0]
+    assert (total.price, total.bad) == (Decimal("-12.50"), 2)
+
+
+def test_a_stream_goes_on_where_its_schemas_end(spark: SparkSession, tmp_path: Path) -> None:
+    """A query knows what the log had when it began; started again with its checkpoint, it knows the newer ones."""
+    log = GrowingLog(tmp_path)
+    log.append(event(FIRST), Position(1))
+
+    def run() -> list[Any]:
+        rows: list[Any] = []
+        stream = spark.readStream.format("ordo").options(decoder="log", commit=log.end, kinds="message")
+        frame = stream.option("startingPosition", "earliest").load(log.directory)
+        query = frame.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.orderBy("position").collect()))
+        query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(
+            availableNow=True
+        ).start().awaitTermination()
+        return rows
+
+    (first,) = run()
+    assert first.Position_1.account == 1
+    log.append(b"\x00", event(SECOND), PositionWithCents(2, 20))
+    broken, newer = run()
+    assert broken.message is None and broken.problem
+    assert newer.PositionWithCents.asDict() == {"account": 2, "cents": Decimal(20)}
+
+
+def test_a_table_keeps_the_schemas_that_it_was_made_with(spark: SparkSession, tmp_path: Path) -> None:
+    log = GrowingLog(tmp_path)
+    log.append(event(FIRST), Position(1))
+    spark.sql(f"CREATE TABLE typed USING ordo OPTIONS (path '{log.directory}', decoder 'log', commit 'recorded')")
+    try:
+        log.append(event(SECOND), PositionWithCents(2, 20))
+        found = spark.sql("SELECT Position_1.account AS account FROM typed WHERE message IS NOT NULL ORDER BY position")
+        assert [row.account for row in found.collect()] == [1, 2]
+    finally:
+        spark.sql("DROP TABLE typed")
+
+
+def test_a_schema_of_one_s_own(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write_log(tmp_path, [event(FIRST), Position(1)])
+    reader = spark.read.format("ordo").option("decoder", "log")
+    rows = reader.schema("position long, Position_1 struct<account: bigint>").load(folder).orderBy("position").collect()
+    assert rows[-1].Position_1.account == 1
+    with pytest.raises(Exception, match="PipelineError") as error:
+        reader.schema("Position_1 struct<account: string>").load(folder).collect()
+    said = str(own_error(error.value))
+    assert "column Position_1 struct<account:string> is not one of a log" in said and "\n" not in said
+
+
+def test_a_log_without_schemas_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="PipelineError") as error:
+        frame_of(spark, write_log(tmp_path, [ORDER]))
+    said = str(own_error(error.value))
+    assert said.startswith("decoder log: the log has no schema of messages yet") and "\n" not in said
+
+
+def test_the_job_decode(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write_log(tmp_path, [event(FIRST), ORDER, Ping(), b"no"])
+    options = look_at_frame([folder], "log", "auto", None)
+    log = spark.read.format("ordo").option("kinds", "message").load(folder)
+    decode(log, ready(parse_decoder("log"), options)).write.parquet(str(tmp_path / "orders"))
+    rows = spark.read.parquet(str(tmp_path / "orders")).orderBy("position").collect()
+    assert [row.message for row in rows] == ["Order", "Ping", None]
+    assert rows[0].Order.price == Decimal("-12.50")
+
+
+def test_the_program_of_the_page(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = [text for text in texts_of(PAGE.read_text(), "python") if '"decoder", "log"' in text]
+    folder = write_log(tmp_path, [event(FIRST), ORDER])
+    exec(program.replace("/data/node0/archive", folder), {"spark": spark, "ordo": ordo})
+    assert "-12.50" in capsys.readouterr().out
