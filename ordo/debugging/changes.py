@@ -8,7 +8,6 @@ from ordo.debugging.comparison import Pair, has_raised, observe
 from ordo.debugging.replaying.effects import Effect, first_difference
 from ordo.debugging.replaying.execution import Execution
 from ordo.debugging.replaying.state import how_states_differ
-from ordo.debugging.replaying.timeline import describe_record
 from ordo.debugging.replaying.tracing import Callback, wrapped
 from ordo.follow.entries import EntryKind, decode_entry
 from ordo.runtime.errors import ConfigurationError
@@ -40,7 +39,7 @@ class Change:
                 entry = decode_entry(record.position, record.payload)
                 if self.payload is not None and (entry is None or entry.kind not in _WITH_PAYLOAD):
                     raise ConfigurationError(f"the record that ends at {self.position} has no payload to be changed")
-                return describe_record(record.position, record.payload)
+                return log.describe(record.position, record.payload)
         raise ConfigurationError(
             f"no record of the log ends at {self.position}; `ordo debug replay` shows where some do"
         )
@@ -104,9 +103,9 @@ def what_differs(
             continue
         count += 1
         if count <= SHOWN_MAX:
-            yield describe_record(record.position, record.payload)
-            yield from (f"  as it was: {one.describe()}" for one in left)
-            yield from (f"  changed:   {one.describe()}" for one in right)
+            yield log.describe(record.position, record.payload)
+            yield from (f"  as it was: {one.describe(log.schemas)}" for one in left)
+            yield from (f"  changed:   {one.describe(log.schemas)}" for one in right)
         if has_raised([*left, *right]):
             yield f"a service raises at position {record.position}: nothing is compared after it"
             return

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from ordo.debugging.replaying.effects import RAISED, Effect, first_difference
 from ordo.debugging.replaying.execution import Execution, ServiceFailedError
 from ordo.debugging.replaying.state import how_states_differ
-from ordo.debugging.replaying.timeline import describe_record
 from ordo.transport.frame_layout import FRAME_ALIGNMENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ordo.debugging.replaying.recorded_log import Checkpoint, RecordedLog
+    from ordo.follow.log_schemas import LogSchemas
 
 STATE_INTERVAL_S = 0.5
 """States are compared after so much execution, and where something else differs."""
@@ -38,13 +38,15 @@ class Difference(NamedTuple):
     effects: tuple[list[Effect], list[Effect]]
     state: list[str]
     """How their states differ after the record."""
+    schemas: LogSchemas | None = None
+    """What the log has, for messages among the effects."""
 
     def lines(self) -> Iterator[str]:
         """Yield the difference for people."""
         yield f"they differ first at position {self.position}: {self.record}"
         if first_difference(*self.effects) is not None:
             for name, effects in zip(("left", "right"), self.effects, strict=True):
-                shown = [one.describe() for one in effects[:EFFECTS_SHOWN_MAX]] or ["nothing"]
+                shown = [one.describe(self.schemas) for one in effects[:EFFECTS_SHOWN_MAX]] or ["nothing"]
                 yield from (f"  {name}: {one}" for one in shown)
         yield from (f"  state: {one}" for one in self.state)
 
@@ -181,7 +183,8 @@ class Comparison:
         record = next(self._log.records(pair.position))
         effects = pair.step(record.position)
         state = how_states_differ(pair.left, pair.right)
-        return Difference(record.position, describe_record(record.position, record.payload), effects, state)
+        said = self._log.describe(record.position, record.payload)
+        return Difference(record.position, said, effects, state, self._log.schemas)
 
 
 def has_raised(effects: list[Effect]) -> bool:

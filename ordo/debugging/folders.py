@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ordo.debugging.replaying.execution import Execution
 from ordo.debugging.replaying.state import how_states_differ
-from ordo.debugging.replaying.timeline import describe_record
 from ordo.runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -31,8 +30,8 @@ def compare_logs(left: RecordedLog, right: RecordedLog) -> list[str]:
         if (one.position, one.payload) != (two.position, two.payload):
             return [
                 f"the logs differ first at position {min(one.position, two.position)}",
-                f"  {left.path}: {describe_record(one.position, one.payload)}",
-                f"  {right.path}: {describe_record(two.position, two.payload)}",
+                f"  {left.path}: {left.describe(one.position, one.payload)}",
+                f"  {right.path}: {right.describe(two.position, two.payload)}",
             ]
     return []
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TextIO
 from ordo.debugging.replaying.execution import ServiceFailedError
 from ordo.debugging.replaying.places import Place, parse_place
 from ordo.debugging.replaying.state import attributes_of, describe_state
-from ordo.debugging.replaying.timeline import describe_record
 from ordo.debugging.replaying.tracing import Debugger, traced
 from ordo.runtime.errors import OrdoError
 from ordo.runtime.reporting.failures import traceback_of
@@ -70,6 +69,10 @@ class Prompt(cmd.Cmd):
     def _tell_failure(self, error: ServiceFailedError) -> None:
         print(error.message)
 
+    def _show(self, step: Step) -> None:
+        for line in step.lines(self._timeline.log):
+            print(line)
+
     # Commands
 
     def do_step(self, text: str) -> None:
@@ -79,7 +82,7 @@ class Prompt(cmd.Cmd):
             if step is None:
                 print(NOTHING_FOLLOWS)
                 return
-            _show(step)
+            self._show(step)
 
     def do_back(self, text: str) -> None:
         """Go to before the last record, or the last N: back [N]."""
@@ -102,7 +105,7 @@ class Prompt(cmd.Cmd):
             print(NOTHING_FOLLOWS)
             self.do_where("")
         else:
-            _show(step)
+            self._show(step)
 
     def do_break(self, text: str) -> None:
         """Have `run` stop after the first record for which this is true: break EXPR; without EXPR nowhere.
@@ -131,14 +134,14 @@ class Prompt(cmd.Cmd):
         if timeline.failure is not None:
             print(timeline.failure.text)
         elif timeline.last is not None:
-            _show(timeline.last)
+            self._show(timeline.last)
         else:
             print(f"{timeline.position} of {timeline.log.end}")
 
     def do_next(self, text: str) -> None:
         """Print the record that `step` would execute."""
         found = self._timeline.next_record()
-        print(NOTHING_FOLLOWS if found is None else describe_record(found.position, found.payload))
+        print(NOTHING_FOLLOWS if found is None else self._timeline.log.describe(found.position, found.payload))
 
     def do_sessions(self, text: str) -> None:
         """Print the ids and principals of the open sessions."""
@@ -213,8 +216,3 @@ def _count(text: str) -> int:
     if text and not text.isdecimal():
         raise ValueError("allowed is a count of records")
     return int(text or 1)
-
-
-def _show(step: Step) -> None:
-    for line in step.lines():
-        print(line)

@@ -6,17 +6,25 @@ before it (pipeline/jobs/stretches.py). Each ends in a verdict (pipeline/jobs/ve
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ordo.follow.log_commands import describe_message
+from ordo.follow.log_schemas import LogSchemas
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.decoding.payloads import application_bytes
 from ordo.pipeline.jobs.report import Report
 from ordo.pipeline.jobs.stretches import cut_log
 from ordo.pipeline.jobs.verdict import AGREES, DIFFERS, guarded, open_cluster, run_stretch, verdict_of
+from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.replaying.replay_cluster import Effect, ReplayCluster
+from ordo.pipeline.schemas.log_schemas import find_schemas
 from ordo.pipeline.spark.tasks import collect_tasks
+from ordo.runtime.reporting.output import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,8 +57,11 @@ def replay(
     """
     cut = cut_log(directory, commit, end, spark, storage, service_id)
     results = collect_tasks(spark, list(cut.stretches), partial(run_stretch, service, baseline))
+    verdict = verdict_of(results)
+    if verdict["first_difference"] is not None:
+        say_messages(verdict["first_difference"], _schemas_of(directory, commit, storage))
     return {
-        **verdict_of(results),
+        **verdict,
         "service": service,
         "baseline": baseline,
         "outputs_checked": baseline is not None,
@@ -63,6 +74,40 @@ def replay(
         "unreadable_snapshots": list(cut.unreadable_snapshots),
         "stretches": results,
     }
+
+
+def _schemas_of(directory: str, commit: str, storage: Mapping[str, object] | None) -> LogSchemas:
+    given = {"path": directory, "commit": commit}
+    if storage:
+        given["storageoptions"] = json.dumps(storage)
+    try:
+        return LogSchemas(find_schemas(ReadSettings.parse(given)))
+    except PipelineError:  # what cannot be read was told of by the replay, if it needed it
+        return LogSchemas()
+
+
+def say_messages(first: dict[str, object], schemas: LogSchemas) -> None:
+    """Say what the messages of a difference are by the log's schemas, where it has some.
+
+    What was expected and what came stay as bytes where these schemas see no difference between them.
+    """
+    if isinstance(record := first["record"], dict):
+        payload = application_bytes(record["kind"], bytes.fromhex(record["payload"]))
+        if payload is not None and (said := describe_message(schemas.decode(payload))):
+            record["message"] = printable(said)
+    said_of = {name: _as_message(first[name], schemas) for name in ("expected", "actual")}
+    if said_of["expected"] != said_of["actual"]:
+        first.update(said_of)
+
+
+def _as_message(text: object, schemas: LogSchemas) -> object:
+    """Return an effect whose payload, in hexadecimal digits at its end, is shown as a message if it is one."""
+    head, separator, digits = str(text or "").rpartition(": ")
+    try:
+        said = describe_message(schemas.decode(bytes.fromhex(digits)))
+    except ValueError:
+        return text
+    return f"{head}{separator}{printable(said)}" if said else text
 
 
 Observer = Callable[[dict[str, Any], list[Effect], ReplayCluster], list[dict[str, Any]]]

@@ -45,8 +45,8 @@ class BankLog:
         (folder / "archive").mkdir(parents=True)
         self.positions: list[int] = []
         with _builder(folder, begins_at) as builder:
-            self._append(builder, _new_term(begins_at))
-            self._append(builder, _session_open())
+            self._append(builder, new_term(begins_at))
+            self._append(builder, session_open())
             for index, transfer in enumerate(transfers):
                 if index == upgraded:
                     self._append(builder, _version(2))
@@ -110,7 +110,7 @@ def _version(app_version: int) -> bytes:
     )
 
 
-def _new_term(position: int) -> bytes:
+def new_term(position: int) -> bytes:
     return codecs.NEW_LEADERSHIP_TERM_EVENT.encode(
         leadership_term_id=0,
         log_position=position + 96,
@@ -123,7 +123,7 @@ def _new_term(position: int) -> bytes:
     )
 
 
-def _session_open() -> bytes:
+def session_open() -> bytes:
     return codecs.SESSION_OPEN_EVENT.encode(
         leadership_term_id=0,
         correlation_id=1,

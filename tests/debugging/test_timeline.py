@@ -54,11 +54,11 @@ def test_a_step_says_what_the_service_did(bank: BankLog) -> None:
     timeline.go(bank.positions[3] - 1)
     step = timeline.step()
     assert step is not None
-    assert step.lines()[1:] == ["  reject session=7 b'bob has 123'"]
+    assert step.lines(timeline.log)[1:] == ["  reject session=7 b'bob has 123'"]
     timeline.go(bank.positions[-1])
     step = timeline.step()
     assert step is not None
-    assert step.lines()[1:] == ["  publish topic=totals number=1 b'250'"]
+    assert step.lines(timeline.log)[1:] == ["  publish topic=totals number=1 b'250'"]
     assert timeline.step() is None
 
 
@@ -140,7 +140,7 @@ def test_a_record_that_was_left_out_is_left_out(tmp_path: Path) -> None:
     timeline.back()
     step = timeline.step()
     assert step is not None
-    assert step.lines()[1:] == ["  reject session=7 b'left out: it hurts'"]
+    assert step.lines(timeline.log)[1:] == ["  reject session=7 b'left out: it hurts'"]
 
 
 def test_where_the_service_raises(bank: BankLog) -> None:

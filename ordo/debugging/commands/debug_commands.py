@@ -216,7 +216,6 @@ def _bisect_predicate(
     from ordo.cluster.container.service_loader import load_function
     from ordo.debugging.bisection import Search, bisect
     from ordo.debugging.replaying.code import load_code
-    from ordo.debugging.replaying.timeline import describe_record
 
     search = Search(log, load_code(service), load_function(predicate, "--predicate"), service_id)
     found = bisect(search, start, end, uses_snapshots=not no_snapshots, processes=processes)
@@ -230,7 +229,7 @@ def _bisect_predicate(
     before = found.position - 1
     record = next(one for one in log.records(max(log.start, _segment(log, before))) if one.position == found.position)
     what = "the service raises" if found.text else f"{predicate} fails"
-    print(f"{what} first after {describe_record(record.position, record.payload)}")
+    print(f"{what} first after {log.describe(record.position, record.payload)}")
     if found.text:
         print(found.text)
     print(f"looked at {how}")

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from ordo.follow.log_commands import describe_message
+from ordo.runtime.reporting.output import printable
+
+if TYPE_CHECKING:
+    from ordo.follow.log_schemas import LogSchemas
 
 PAYLOAD_SHOWN_MAX = 200
 RAISED = "raise"
@@ -21,8 +27,8 @@ class Effect(NamedTuple):
     key: int
     value: bytes | int = b""
 
-    def describe(self) -> str:
-        """Return one line for people."""
+    def describe(self, schemas: LogSchemas | None = None) -> str:
+        """Return one line for people, a message as an object where one of `schemas` has it."""
         if self.kind == "schedule":
             return f"schedule timer={self.key} at={self.value!r}"
         if self.kind == "cancel":
@@ -31,13 +37,15 @@ class Effect(NamedTuple):
             return f"close session={self.key}"
         if self.kind == "publish" and isinstance(self.value, bytes):
             topic, _, payload = self.value.partition(b":")
-            return f"publish topic={topic.decode()} number={self.key} {shown(payload)}"
-        what = str(self.value) if isinstance(self.value, int) else shown(self.value)
+            return f"publish topic={topic.decode()} number={self.key} {shown(payload, schemas)}"
+        what = str(self.value) if isinstance(self.value, int) else shown(self.value, schemas)
         return f"{self.kind} {what}" if self.kind in ("offer", RAISED) else f"{self.kind} session={self.key} {what}"
 
 
-def shown(payload: bytes) -> str:
-    """Return a payload as a literal of Python, cut."""
+def shown(payload: bytes, schemas: LogSchemas | None = None) -> str:
+    """Return a payload as an object where one of `schemas` has it, else as a literal of Python, cut."""
+    if schemas is not None and (said := describe_message(schemas.decode(payload))):
+        return printable(said)
     more = "..." if len(payload) > PAYLOAD_SHOWN_MAX else ""
     return f"{payload[:PAYLOAD_SHOWN_MAX]!r}{more}"
 

@@ -15,9 +15,12 @@ from ordo.cluster.module.state.state_store import SnapshotEntry, StateStore, Sto
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.cluster.wire.streams import LOG_STREAM_ID
+from ordo.follow.entries import decode_entry
+from ordo.follow.log_commands import describe_entry
+from ordo.follow.log_schemas import LogSchemas, schemas_of_folder
 from ordo.pipeline.decoding.errors import CommitUnknownError
 from ordo.pipeline.recordings.commit import live_commit_position
-from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.errors import ConfigurationError, OrdoError
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.sentinels import NULL_POSITION, NULL_VALUE
 
@@ -127,6 +130,22 @@ class RecordedLog:
         reader = RecordingReader.open(self.storage, self.directory, ids[service_id])
         messages = tuple(container_snapshot.payloads(reader.messages()))
         return Checkpoint(entry.log_position, entry.timestamp, entry.leadership_term_id, messages)
+
+    @cached_property
+    def schemas(self) -> LogSchemas:
+        """The schemas that the log has for its messages, up to its end; what cannot be read of them is left out."""
+        try:
+            return schemas_of_folder(Path(self.directory), self.descriptor.recording_id, self.end)
+        except OrdoError:  # a damaged snapshot or log, which the replay tells of where it needs it
+            return LogSchemas()
+
+    def describe(self, position: int, record: bytes) -> str:
+        """Return one line for a record of the log, messages as objects where the log has their schema."""
+        entry = decode_entry(position, record)
+        if entry is not None:
+            return describe_entry(entry, self.schemas)
+        found = ordo_codecs.decode_any(record)
+        return f"{position} {'unknown' if found is None else found[0].name}"
 
     @cached_property
     def skips(self) -> dict[int, str]:

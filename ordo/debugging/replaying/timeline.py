@@ -9,7 +9,6 @@ from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.debugging.replaying.execution import Execution, ServiceFailedError, ServiceFailure
 from ordo.follow.entries import decode_entry
-from ordo.follow.log_commands import describe_entry
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.native.cluster_time import time_ns
 
@@ -43,18 +42,10 @@ class Step(NamedTuple):
         """The record as readers of the log see it; None for one that is not for them."""
         return decode_entry(self.position, self.record)
 
-    def lines(self) -> list[str]:
-        """Return the record and its effects for people."""
-        return [describe_record(self.position, self.record), *(f"  {one.describe()}" for one in self.effects)]
-
-
-def describe_record(position: int, record: bytes) -> str:
-    """Return one line for a record of the log."""
-    entry = decode_entry(position, record)
-    if entry is not None:
-        return describe_entry(entry)
-    found = ordo_codecs.decode_any(record)
-    return f"{position} {'unknown' if found is None else found[0].name}"
+    def lines(self, log: RecordedLog) -> list[str]:
+        """Return the record and its effects for people, messages as the log's schemas say them."""
+        effects = (one.describe(log.schemas) for one in self.effects)
+        return [log.describe(self.position, self.record), *(f"  {one}" for one in effects)]
 
 
 def timestamp_of(position: int, record: bytes) -> int:
