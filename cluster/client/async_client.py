@@ -260,7 +260,7 @@ class AsyncClusterClient:
         `pending_requests`.
         """
         seconds = timeout_s or self._client.settings.message_timeout_s
-        if self._is_full:
+        if not self._client._has_request_room:
             await self._await_room(seconds)
         self._check_open()
         assert self._loop is not None
@@ -279,17 +279,12 @@ class AsyncClusterClient:
         Raises ClusterError with `outstanding_requests_max` under way.
         """
         self._check_open()
-        if self._is_full:
+        if not self._client._has_request_room:
             raise ClusterError(
                 "not executed: no room for a request: see outstanding_requests_max, or await `request`",
                 outcome=RequestOutcome.NOT_EXECUTED,
             )
         return self._submit(payload, id).future
-
-    @property
-    def _is_full(self) -> bool:
-        """Whether as many requests are under way as may be."""
-        return self._client.outstanding_requests >= self._client.settings.outstanding_requests_max
 
     def _check_open(self) -> None:
         """Raise what keeps this client from taking a request."""
@@ -310,19 +305,19 @@ class AsyncClusterClient:
             self._answered += 1
             if future.done():
                 return
-            if pending.error is not None:
-                if pending.answer is not None:  # of another class than the request names
-                    pending.error.pending = AsyncPendingRequest(pending, self._await_request)
-                future.set_exception(pending.error)
-                future.exception()  # nobody may ever ask for it: that is no reason to complain
-            else:
-                future.set_result(pending.result())
+            if pending.error is None:
+                future.set_result(pending.value)
+                return
+            if pending.answer is not None:  # of another class than the request names
+                pending.error.pending = AsyncPendingRequest(pending, self._await_request)
+            future.set_exception(pending.error)
+            future.exception()  # nobody may ever ask for it: that is no reason to complain
 
-        pending: PendingRequest[object] = self._client.submit(payload, on_done=on_done, id=request_id)
+        pending = self._client._take_request(payload, on_done, request_id)
         if not self._will_flush:
             self._will_flush = True
             self._loop.call_soon(self._flush)
-        return Asked(future, AsyncPendingRequest(pending, self._await_request))
+        return Asked(future, pending, self._await_request)
 
     async def _await_request(self, pending: PendingRequest[object], timeout_s: float | None) -> None:
         try:
@@ -474,7 +469,7 @@ class AsyncClusterClient:
                     await asyncio.wait((asked.future,))
             except TimeoutError:
                 if self._answered == before:
-                    raise late(asked.pending, self._client.request_trouble) from None
+                    raise late(asked.request, self._client.request_trouble) from None
 
     async def _ask(self, payload: Payload | Request[object], request_id: bytes | None, seconds: float) -> Asked:
         """Wait for room, for as long as answers come, and submit."""
@@ -484,7 +479,7 @@ class AsyncClusterClient:
 
     async def _await_room(self, seconds: float) -> None:
         """Return once a request may be sent, or the client has ended. Raises ClusterTimeoutError."""
-        while self._is_full:
+        while not self._client._has_request_room:
             before = self._answered
             try:
                 async with asyncio.timeout(seconds):

@@ -31,12 +31,18 @@ Payloads: TypeAlias = "Iterable[Payload | Request[object]] | AsyncIterable[Paylo
 class AsyncPendingRequest(Generic[R]):
     """A request of an AsyncClusterClient that is under way.
 
-    `await pending.result()` waits for it, any number of times.
+    `await pending.result()` waits for it, any number of times. Equal to every other one of the same request.
     """
 
     def __init__(self, pending: PendingRequest[R], wait: Wait) -> None:
         self._pending = pending
         self._wait = wait
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AsyncPendingRequest) and self._pending is other._pending
+
+    def __hash__(self) -> int:
+        return hash(self._pending)
 
     @property
     def number(self) -> int:
@@ -84,7 +90,13 @@ class Asked(NamedTuple):
     """A request and the future of its answer."""
 
     future: asyncio.Future[Any]
-    pending: AsyncPendingRequest[object]
+    pending: PendingRequest[object]
+    wait: Wait
+
+    @property
+    def request(self) -> AsyncPendingRequest[object]:
+        """The request as the application has it."""
+        return AsyncPendingRequest(self.pending, self.wait)
 
 
 ANSWERED_KEPT = 1024  # requests kept at the least before those that are answered are looked for behind a slow one
@@ -115,7 +127,7 @@ class AnswerWaits:
         while waits and (waits[0][0] <= now_s or waits[0][2].future.done()):
             asked = waits.popleft()[2]
             if not asked.future.done():
-                asked.future.set_exception(late(asked.pending, trouble))
+                asked.future.set_exception(late(asked.request, trouble))
         if len(waits) > self._kept_max:
             self._waits = deque(wait for wait in waits if not wait[2].future.done())
             self._kept_max = max(ANSWERED_KEPT, 2 * len(self._waits))  # so a request is looked at once or twice
@@ -149,7 +161,7 @@ def refused(payload: Payload | Request[object], error: OrdoError, loop: asyncio.
     future.exception()  # nobody may ever ask for it
     pending = PendingRequest(payload if isinstance(payload, bytes) else b"", None, lambda *_: None)
     pending.finish(None, failure)
-    return Asked(future, AsyncPendingRequest(pending, wait))
+    return Asked(future, pending, wait)
 
 
 class AnswersInOrder:
@@ -192,7 +204,7 @@ class AnswersInOrder:
 
     def describe(self, error: OrdoError) -> OrdoError:
         """Return the error with the later requests that are under way."""
-        error.requests = [one.pending for one in self._waiting]
+        error.requests = [one.request for one in self._waiting]
         return error
 
 
@@ -239,12 +251,12 @@ class AnswersTogether:
             return pending.error
         text = "unknown whether it was executed: it is still under way" if self._late is None else self._late.message
         error = ClusterTimeoutError(text, outcome=RequestOutcome.UNKNOWN)
-        error.pending = pending
+        error.pending = asked.request
         return error
 
     def describe(self, error: OrdoError) -> OrdoError:
         """Return the error with the answers that have arrived, and with the requests."""
-        error.requests = [one.pending for one in self._taken]
+        error.requests = [one.request for one in self._taken]
         error.answers = [one.pending.value for one in self._taken]
         return error
 

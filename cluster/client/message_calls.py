@@ -320,6 +320,18 @@ class ClientCalls(RequestCalls):
             self._await_room()
         return requests.submit(request, on_done, id, read)
 
+    def _take_request(
+        self, payload: Payload | Request[object], on_done: Callable[..., object], id: bytes | None
+    ) -> PendingRequest[object]:
+        """Take a request as `submit` does, where there is room: the next `poll` sends all that were taken together."""
+        request, read = to_request(payload)
+        return self._open_requests().take(request, on_done, id, read)
+
+    @property
+    def _has_request_room(self) -> bool:
+        """Whether fewer requests are under way than may be."""
+        return self._requests is None or self._requests.has_room
+
     def _open_requests(self) -> ClientRequests:
         self._transport.use.check()
         if self._loop.is_ended:

@@ -60,6 +60,7 @@ class RequestWindow:
     _failure: OrdoError | None
     _unnumbered: deque[PendingRequest[object]]
     _pending: dict[int, PendingRequest[object]]
+    outstanding_max: int
     _open_position: int
     _length_bytes_max: int
     _number: int
@@ -68,6 +69,14 @@ class RequestWindow:
     _retry_ns: int
     _doublings: int
     _takes_ids: bool
+    def __len__(self) -> int: ...
+    @property
+    def has_room(self) -> bool: ...
+    @property
+    def has_unsent(self) -> bool: ...
+    def take(
+        self, payload: bytes, on_done: Callable[..., object] | None, id: bytes | None, read: ReadAnswer | None
+    ) -> PendingRequest[object]: ...
     @overload
     def submit(
         self,

@@ -198,6 +198,7 @@ cdef class RequestWindow:
     cdef public object _failure
     cdef public object _unnumbered
     cdef public dict _pending
+    cdef public int64_t outstanding_max
     cdef public int64_t _open_position
     cdef public int64_t _length_bytes_max
     cdef public int64_t _number            # given last
@@ -207,8 +208,24 @@ cdef class RequestWindow:
     cdef public int64_t _doublings
     cdef public bint _takes_ids            # the cluster has said so
 
+    def __len__(self):
+        """The number of requests without an answer."""
+        return len(self._pending) + len(self._unnumbered)
+
+    @property
+    def has_room(self):
+        return len(self._pending) + <int64_t> len(self._unnumbered) < self.outstanding_max
+
+    @property
+    def has_unsent(self):
+        return self._sent < self._number or len(self._unnumbered) > 0
+
+    def take(self, bytes payload not None, on_done=None, id=None, read=None):
+        """Takes a request as `submit` does; the next `work` sends it, together with those that are taken until then."""
+        return self._take(payload, on_done, id, read)
+
     def submit(self, bytes payload not None, on_done=None, id=None, read=None):
-        """Takes a request. Raises ClusterError for one that is too long, IdentityError when the identity is lost.
+        """Takes a request and sends it. Raises ClusterError for one that is too long, IdentityError when the identity is lost.
 
         `read` decodes its answer.
         """

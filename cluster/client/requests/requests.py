@@ -106,22 +106,10 @@ class ClientRequests(RequestWindow):
 
     # Calls
 
-    def __len__(self) -> int:
-        """Return the number of requests without an answer."""
-        return len(self._pending) + len(self._unnumbered)
-
     @property
     def under_way(self) -> list[PendingRequest[object]]:
         """The requests without an answer, in their order."""
         return [*self._pending.values(), *self._unnumbered]
-
-    @property
-    def has_unsent(self) -> bool:
-        return bool(self._unnumbered) or self._sent < self._number
-
-    @property
-    def has_room(self) -> bool:
-        return len(self) < self.outstanding_max
 
     # Duty cycle
 

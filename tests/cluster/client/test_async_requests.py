@@ -18,7 +18,7 @@ async def never(pending: PendingRequest[object], timeout_s: float | None) -> Non
 
 def ask() -> Asked:
     pending: PendingRequest[object] = PendingRequest(b"a question", None, lambda *_: None)
-    return Asked(asyncio.get_running_loop().create_future(), AsyncPendingRequest(pending, never))
+    return Asked(asyncio.get_running_loop().create_future(), pending, never)
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
@@ -34,7 +34,8 @@ def test_a_wait_ends_at_its_time_and_not_before_with_the_request_that_goes_on() 
         waits.end_late(5.0, "no leader")
         with pytest.raises(ClusterTimeoutError, match="no leader") as raised:
             await asked.future
-        assert raised.value.pending is asked.pending
+        assert raised.value.pending == asked.request != ask().request
+        assert {raised.value.pending, asked.request} == {AsyncPendingRequest(asked.pending, never)}
         assert raised.value.outcome is RequestOutcome.UNKNOWN
 
     run(test)
