@@ -37,7 +37,7 @@ def main() -> int:
             survivors.add(mutants[outcome.number].name)
             print(f"survived: {mutants[outcome.number].name}", file=sys.__stderr__, flush=True)
 
-    hunt = Hunt(mutants, say)
+    hunt = Hunt(lambda: mutants, say)
     files = sorted(str(path) for path in FOLDER.glob("test_*.py") if path.name not in SKIPPED)
     fast = " and ".join(f"not {one}" for one in SLOW)
     pytest.main(["-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", fast, *files], plugins=[hunt])
