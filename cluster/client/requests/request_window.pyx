@@ -220,7 +220,7 @@ cdef class RequestWindow:
     def has_unsent(self):
         return self._sent < self._number or len(self._unnumbered) > 0
 
-    def take(self, bytes payload not None, on_done=None, id=None, read=None):
+    def take(self, bytes payload not None, on_done, id, read):
         """Takes a request as `submit` does; the next `work` sends it, together with those that are taken until then."""
         return self._take(payload, on_done, id, read)
 
