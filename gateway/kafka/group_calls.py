@@ -205,11 +205,13 @@ class GroupCalls:
             topics = [_offsets_of(one.name, one.partition_indexes, found.get(one.name)) for one in request.topics]
         return {"topics": topics, "error_code": KafkaError.NONE}
 
-    def describe(self, request: Any) -> Values:
-        """Return the members of groups."""
+    async def describe(self, caller: Caller, request: Any) -> Values:
+        """Return the members of groups; one that has only offsets, in the cluster, is empty. Raises OrdoError."""
         names = request.groups[:GROUPS_MAX]
+        is_known = all(self._groups.get(one) or not self._lease.epoch_of(one) for one in names)
+        kept = [] if is_known else await caller.session.query(OrderKind.GROUPS)
         groups = [
-            _describe(one, self._groups.get(one))
+            _describe(one, self._groups.get(one), one in kept)
             if self._lease.epoch_of(one)
             else {"group_id": one, "error_code": KafkaError.NOT_COORDINATOR}
             for one in names
@@ -262,9 +264,10 @@ def _offsets_of(name: str, indexes: Any, kept: Any, error: int = KafkaError.NONE
     return {"name": name, "partitions": partitions}
 
 
-def _describe(name: str, group: Group | None) -> Values:
+def _describe(name: str, group: Group | None, has_offsets: bool) -> Values:
     if group is None:
-        return {"group_id": name, "group_state": "Dead", "error_code": KafkaError.NONE}
+        state = GroupState.EMPTY.value if has_offsets else "Dead"
+        return {"group_id": name, "group_state": state, "error_code": KafkaError.NONE}
     members = [
         {
             "member_id": member_id,

@@ -58,7 +58,7 @@ class RequestCalls:
             Api.LEAVE_GROUP: lambda caller, one: _now(groups.leave(one.body)),
             Api.OFFSET_COMMIT: lambda caller, one: groups.commit(caller, one.body),
             Api.OFFSET_FETCH: lambda caller, one: groups.fetch_offsets(caller, one.body),
-            Api.DESCRIBE_GROUPS: lambda caller, one: _now(groups.describe(one.body)),
+            Api.DESCRIBE_GROUPS: lambda caller, one: groups.describe(caller, one.body),
             Api.LIST_GROUPS: lambda caller, one: groups.list(caller, one.body),
             Api.DELETE_GROUPS: lambda caller, one: groups.delete(caller, one.body),
         }

@@ -322,3 +322,18 @@ def test_groups_of_all_doors_are_listed_once() -> None:
         return [[one.group_id for one in (await ask(door, listing)).groups] for door in (pair.first, pair.second)]
 
     assert with_pair(work) == [["g"], []]
+
+
+def test_a_group_that_has_offsets_and_no_members_is_empty_and_one_that_never_was_is_dead() -> None:
+    async def work(pair: Pair) -> Any:
+        assert codes_of(await ask(pair.first, commit(5))) == {0}
+        await ask(pair.first, find(2, "other"))
+        names = ("g", "other")
+        request = request_of(Api.DESCRIBE_GROUPS, 3, 1, groups=names, include_authorized_operations=False)
+        return (await ask(pair.first, request)).groups
+
+    found = with_pair(work)
+    assert [(one.group_id, one.error_code, one.group_state) for one in found] == [
+        ("g", 0, "Empty"),
+        ("other", 0, "Dead"),
+    ]
