@@ -267,7 +267,7 @@ test-releases: build #: upgrade a running cluster member by member from the last
 test-stores: build .venv/.all #: export to S3 by Hadoop, read tables by Delta Lake; fetches about 1.1 GB the first time
 	$(BIN)/python -m pytest -q -n0 -m stores tests/stores $(ARGS)
 
-test-clients: build .venv/.all #: build the clients of examples/clients/ in Go, Java, TypeScript and Rust, and run them while a leader, a gateway and they themselves are killed
+test-clients: build .venv/.all #: build the clients of examples/clients/ in Go, Java, TypeScript and Rust, and run them while a leader, a gateway and they themselves are killed; Kafka's tools, Connect, Spark's source and franz-go before ordo kafka
 	$(BIN)/python -m pytest -q -n0 -m clients tests/gateway $(ARGS)
 
 test-mutants: build .venv/.all #: plant mutants in the whole product, and say which tests find them, an hour or two: SAMPLE=300 SEED=1; ARGS="cluster transport" by the tests of these folders
