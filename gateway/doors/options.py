@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Coroutine
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypedDict, TypeVar
+from typing import Annotated, Protocol, TypedDict, TypeVar
 
 import typer
 
@@ -94,20 +94,22 @@ class ProgramSettings(Protocol):
 
 
 S = TypeVar("S", bound=ProgramSettings)
+Run = Callable[..., Coroutine[None, None, None]]
+"""Serves with settings until SIGTERM or SIGINT."""
 
 
-def run_here(run: Callable[[S], Coroutine[None, None, None]], settings: S) -> None:
+def run_here(run: Run, settings: ProgramSettings) -> None:
     """Run a program in this process."""
     asyncio.run(run(settings))
 
 
-def run_program(module: str, extra: str, settings: S, begin: Callable[[Any, S], None] = run_here) -> None:
+def run_program(module: str, extra: str, settings: S, begin: Callable[[Run, S], None] = run_here) -> None:
     """Run `module.run(settings)`. Raises ConfigurationError where the packages of the extra are missing.
 
     `begin`: what runs it.
     """
     try:
-        run = import_module(module).run
+        run: Run = import_module(module).run
     except ModuleNotFoundError as error:
         raise ConfigurationError(f"{error.name} is not installed: pip install 'ordo-sequencer[{extra}]'") from error
     configure_program()
