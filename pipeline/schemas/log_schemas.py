@@ -97,7 +97,8 @@ class _Message(NamedTuple):
 
 
 def _of_recording(log: Recording, options: ReadSettings) -> Iterator[LoggedSchema]:
-    beside = open_recordings([log.directory], "all", "recorded", None, options.storage)
+    is_copy = bool(log.copied)  # all of it was committed
+    beside = open_recordings([log.directory], "all", "auto" if is_copy else "recorded", None, options.storage)
     snapshot = _newest(beside, log.limit)
     yield from snapshot.schemas
     wanted = Predicates(kind=frozenset([SCHEMA_KIND])).narrowed("position", snapshot.log_position + 1, INT64_MAX)

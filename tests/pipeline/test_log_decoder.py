@@ -17,6 +17,8 @@ from ordo.messages import encode
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.decoding.log_decoder import LogDecoder
 from ordo.pipeline.pipeline_commands import app
+from ordo.pipeline.recordings.object_copy import copy_archive
+from ordo.pipeline.recordings.object_store import Store
 from ordo.service_api.messages.logged import pack_schema
 from tests.pipeline.typed_logs import Record, event, logged, write_log, write_snapshot
 from tests.service_api.messages.typed import (
@@ -222,3 +224,14 @@ def test_query(tmp_path: Path) -> None:
     sql = "SELECT \"Order\".price AS price, count(*) AS n FROM log WHERE message = 'Order' GROUP BY ALL"
     shown = invoke("query", folder, "--decoder", "log", "--format", "json", "--sql", sql)
     assert json.loads(shown) == {"price": "-12.50", "n": 2}
+
+
+def test_a_copy_has_the_schemas_of_its_snapshots(tmp_path: Path) -> None:
+    folder = write_log(tmp_path, [Position(1), event(SECOND), PositionWithCents(2, 20)])
+    write_snapshot(folder, 96, [logged(FIRST, 0)])
+    copy = f"file://{tmp_path / 'copy'}"
+    assert len(list(copy_archive(folder, Store(copy)))) == 2
+    here, there = (
+        ordo.read(source, decoder="log", kinds="message").to_arrow().drop_columns(["node"]) for source in (folder, copy)
+    )
+    assert there == here and [row["account"] for row in there["PositionWithCents"].to_pylist()] == [1, 2]
