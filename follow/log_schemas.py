@@ -100,6 +100,8 @@ class LogSchemas:
         self.readers: list[Lineage] = []
         """What `read` goes by, in the order of the log; services that have the same messages share one."""
         self.problem = ""
+        self.searched_to = 0
+        """Up to this position of the log they were looked for."""
         for one in logged:
             self.add(one)
 
@@ -121,6 +123,12 @@ class LogSchemas:
         known = self._lineages.get(key)
         self._lineages[key] = Lineage(one.service_id, schema, one.position) if known is None else known.continued(one)
         self.readers = _readers_of(self._lineages.values())
+
+    def copy(self) -> LogSchemas:
+        """Return the same schemas, to which others can be added."""
+        made = LogSchemas(self._logged)
+        made.problem, made.searched_to = self.problem, self.searched_to
+        return made
 
     def note(self, entry: LogEntry) -> None:
         """Add the schema of a log's entry, if it has one."""
@@ -215,9 +223,15 @@ class SnapshotSchemas(NamedTuple):
 
 
 def schemas_of(
-    addresses: Sequence[str], *, credentials: bytes | Callable[[], bytes] = b"", aeron_dir: str | None = None
+    addresses: Sequence[str],
+    *,
+    credentials: bytes | Callable[[], bytes] = b"",
+    aeron_dir: str | None = None,
+    known: LogSchemas | None = None,
 ) -> LogSchemas:
     """Return the schemas that the log of a cluster has, by the archive endpoints of its members.
+
+    `known`: what an earlier call returned; only what the log has got since is looked through.
 
     Raises what the last member's archive gave as a reason, if none tells.
     """
@@ -228,6 +242,7 @@ def schemas_of(
                 return _find(
                     list(archive.list_recordings()),
                     lambda one, position: archive.replay(one.recording_id, position=position),
+                    known=known,
                 )
         except OrdoError as error:
             problem = error
@@ -259,12 +274,19 @@ def schemas_of_folder(folder: Path, log_id: int | None = None, end: int = POSITI
     return _find(chosen, read, end)
 
 
-def _find(recordings: Sequence[RecordingDescriptor], read: Read, end: int = POSITION_MAX) -> LogSchemas:
-    """Read the newest snapshot that is whole and not of a position behind `end`, and the log behind it."""
-    found = LogSchemas()
+def _find(
+    recordings: Sequence[RecordingDescriptor], read: Read, end: int = POSITION_MAX, known: LogSchemas | None = None
+) -> LogSchemas:
+    """Read the newest snapshot that is whole and not of a position behind `end`, and the log behind it.
+
+    Or the log behind what is `known`, as far as that is still there.
+    """
     logs = [one for one in recordings if one.stream_id == LOG_STREAM_ID]
     position = logs[-1].start_position if logs else 0
-    for one in reversed(recordings):
+    goes_on = known is not None and position <= known.searched_to
+    found = known.copy() if known is not None and goes_on else LogSchemas()
+    position = max(position, found.searched_to)
+    for one in () if goes_on else reversed(recordings):
         if (one.stream_id - MODULE_SNAPSHOT_STREAM_ID) % LOCAL_STREAMS_STEP == 0:
             snapshot = read_snapshot(read(one, one.start_position))
             if snapshot is not None and snapshot.log_position <= end:
@@ -272,7 +294,9 @@ def _find(recordings: Sequence[RecordingDescriptor], read: Read, end: int = POSI
                 for schema in snapshot.schemas:
                     found.add(schema)
                 break
+    found.searched_to = position
     for message in read(logs[-1], position) if logs else ():
+        found.searched_to = message.position
         if message.payload[2:6] != _SCHEMA_EVENT:
             continue
         values = schema_event(message.payload)

@@ -52,7 +52,8 @@ ArchiveCallsMax = Annotated[int, typer.Option(help="calls that read or verify re
 Timeout = Annotated[float, typer.Option(help="seconds that a call without a deadline waits for the cluster")]
 Grace = Annotated[float, typer.Option(help="seconds that calls under way are waited for at the end")]
 DecoderName = Annotated[
-    str, typer.Option(help="module:function that makes a payload readable for the console's message browser")
+    str,
+    typer.Option(help="makes payloads readable in the console: log, for the log's schemas, or module:function"),
 ]
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ordo.consumers.shared_member import Delivery
     from ordo.follow.beginnings import AtSequence, AtTime
     from ordo.follow.entries import EntryKind, LogEntry
+    from ordo.follow.log_schemas import LogSchemas, schemas_of
     from ordo.follow.reader import LogReader
     from ordo.follow.topics.async_feeds import AsyncFeedReader
     from ordo.follow.topics.feeds import FeedMessage, FeedReader
@@ -103,6 +104,7 @@ __all__ = [
     "Header",
     "LogEntry",
     "LogReader",
+    "LogSchemas",
     "MessageRun",
     "NativeClusteredService",
     "NativeSession",
@@ -144,6 +146,7 @@ __all__ = [
     "endpoints_from_file",
     "handles",
     "message",
+    "schemas_of",
 ]  # and `read`, below: not here, so that `from ordo import *` works without pyarrow
 
 
@@ -183,6 +186,7 @@ _HOMES = {
     "Header": "ordo.service_api.native",
     "LogEntry": "ordo.follow.entries",
     "LogReader": "ordo.follow.reader",
+    "LogSchemas": "ordo.follow.log_schemas",
     "MessageRun": "ordo.service_api.service",
     "NativeClusteredService": "ordo.service_api.native",
     "NativeSession": "ordo.service_api.native",
@@ -221,6 +225,7 @@ _HOMES = {
     "endpoints_from_file": "ordo.cluster.client.connection.endpoints",
     "handles": "ordo.service_api.messages.typed_service",
     "message": "ordo.service_api.messages.message",
+    "schemas_of": "ordo.follow.log_schemas",
 }
 """Where the public names are written. A module is imported when a name of it is first used, so that a program which
 needs one of them, such as the command line, starts without the others."""

@@ -58,7 +58,7 @@ class GatewaySettings(DoorSettings):
     console_names: Sequence[str] = ()
     """Host names under which browsers reach the console, besides addresses and localhost."""
     decoder: str = ""
-    """`module:function` that turns a payload into what the console shows of it."""
+    """`module:function` that turns a payload into what the console shows of it; `log` goes by the log's schemas."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -10,8 +10,11 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.log_schemas import LogSchemas
 from ordo.follow.reader import LogReader
 from ordo.gateway.console.cluster_view import exact
+from ordo.gateway.watching.log_messages import LogMessages, describe
+from ordo.gateway.watching.watch_requests import BY_LOG
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.native.cluster_time import time_ms
 
@@ -28,6 +31,7 @@ TEXT_LENGTH_MAX = 2_048
 HEX_BYTES_MAX = 256
 KNOWN_POSITIONS_MAX = 16_384
 Decoder = Callable[[bytes], Any]
+WITH_PAYLOAD = (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT)
 
 
 class Wanted(NamedTuple):
@@ -49,14 +53,14 @@ class Page(NamedTuple):
 
 def load_decoder(text: str) -> Decoder | None:
     """Load `module:function`, which turns a payload into what is shown. Raises ConfigurationError."""
-    if not text:
+    if text in ("", BY_LOG):
         return None
     module, _, name = text.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(
-            f"--decoder {text}: must be module:function of a module that can be imported: {error}"
+            f"--decoder {text}: must be log, or module:function of a module that can be imported: {error}"
         ) from None
     if not callable(found):
         raise ConfigurationError(f"--decoder {text}: {name} is no function")
@@ -70,9 +74,13 @@ class MessageBrowser:
     was shown before has ended.
     """
 
-    def __init__(self, addresses: Collection[str], decoder: Decoder | None) -> None:
+    def __init__(
+        self, addresses: Collection[str], decoder: Decoder | None, log_messages: LogMessages | None = None
+    ) -> None:
+        """Show payloads by a decoder, or by the schemas of the log."""
         self._addresses = list(addresses)
         self._decoder = decoder
+        self._log_messages = log_messages
         self._known: OrderedDict[int, None] = OrderedDict()
 
     def read(self, wanted: Wanted, boundaries: Iterable[int], committed: int, credentials: bytes) -> Page:
@@ -98,7 +106,9 @@ class MessageBrowser:
             del entries[wanted.entries_max :]
             position, is_cut = entries[-1].position, False
         self._remember([*(one.position for one in entries), position])
-        return Page([self._describe(one) for one in entries], position, is_cut)
+        has_payloads = any(one.kind in WITH_PAYLOAD for one in entries)
+        schemas = self._log_messages.look(credentials) if self._log_messages is not None and has_payloads else None
+        return Page([self._describe(one, schemas) for one in entries], position, is_cut)
 
     def _find_begin(self, from_position: int | None, boundaries: list[int], committed: int) -> int:
         """Return where to begin reading for entries after a position; None for the newest ones."""
@@ -138,7 +148,7 @@ class MessageBrowser:
         while len(self._known) > KNOWN_POSITIONS_MAX:
             self._known.popitem(last=False)
 
-    def _describe(self, entry: LogEntry) -> dict[str, Any]:
+    def _describe(self, entry: LogEntry, schemas: LogSchemas | None) -> dict[str, Any]:
         shown: dict[str, Any] = {
             "position": entry.position,
             "kind": entry.kind.value,
@@ -147,13 +157,20 @@ class MessageBrowser:
             "session": str(entry.session_id) if entry.session_id >= 0 else "",
             "length": len(entry.payload),
         }
-        if entry.kind in (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT):
+        if entry.kind in WITH_PAYLOAD:
             shown |= readable(entry.payload)
+            if schemas is not None:
+                shown |= by_schemas(schemas, entry.payload, entry.position)
             if self._decoder is not None:
                 shown |= decoded(self._decoder, entry.payload)
         if entry.values is not None:
             shown["values"] = {name: _value(value) for name, value in entry.values._asdict().items()}
         return shown
+
+
+def open_browser(addresses: Collection[str], decoder: str, log_messages: LogMessages) -> MessageBrowser:
+    """Return a browser that goes by a decoder as it was given to the gateway. Raises ConfigurationError."""
+    return MessageBrowser(addresses, load_decoder(decoder), log_messages if decoder == BY_LOG else None)
 
 
 def readable(payload: bytes) -> dict[str, str]:
@@ -175,6 +192,14 @@ def decoded(decoder: Decoder, payload: bytes) -> dict[str, str]:
     except Exception as error:
         return {"problem": f"{type(error).__name__}: {error}"[:TEXT_LENGTH_MAX]}
     return {"decoded": text[:TEXT_LENGTH_MAX]}
+
+
+def by_schemas(schemas: LogSchemas, payload: bytes, position: int) -> dict[str, str]:
+    """Return what a payload says by the schemas of the log, or why that is not known."""
+    found = describe(schemas, payload, position)
+    if "problem" in found:
+        return {"problem": str(found["problem"])[:TEXT_LENGTH_MAX]}
+    return {"decoded": json.dumps(found["message"], ensure_ascii=False, indent=1)[:TEXT_LENGTH_MAX]}
 
 
 def _value(value: object) -> Any:

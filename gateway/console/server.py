@@ -30,7 +30,7 @@ from ordo.gateway.callers.settings import GatewaySettings
 from ordo.gateway.console.access import HEADERS, Login, Logins, why_foreign
 from ordo.gateway.console.cluster_view import POINTS_MAX, exact
 from ordo.gateway.console.connections import BACKLOG, Connections
-from ordo.gateway.console.messages import ENTRIES_MAX, MessageBrowser, Wanted, load_decoder
+from ordo.gateway.console.messages import ENTRIES_MAX, Wanted, open_browser
 from ordo.gateway.console.orders import Consumers, give_order
 from ordo.gateway.console.watch import Watch
 from ordo.gateway.doors.descriptors import WATCHES_MAX
@@ -94,7 +94,7 @@ class Console:
         self._logins = Logins(bool(settings.certificate))
         self._watches: dict[bytes, Watch] = {}
         self._consumers: dict[bytes, Consumers] = {}
-        self._messages = MessageBrowser(settings.archive_endpoints(), load_decoder(settings.decoder))
+        self._messages = open_browser(settings.archive_endpoints(), settings.decoder, watchers.log_messages)
         self._guarded_until_s = 0.0
         self._one_login = asyncio.Lock()
         self._one_order = asyncio.Lock()

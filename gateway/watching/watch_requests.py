@@ -13,6 +13,7 @@ from ordo.service_api.feeds import TOPIC_LENGTH_MAX, is_topic
 
 SEQUENCE_MAX = (1 << 63) - 2
 TOKEN_LENGTH_MAX = 4_096
+BY_LOG = "log"
 PROTOCOL = "ordo.v1"
 """The subprotocol of WebSocket that is agreed on."""
 BEARER_PROTOCOL = "bearer."
@@ -29,6 +30,8 @@ class WatchRequest(NamedTuple):
     """The number of the first message; None: with what comes from now on, or with the oldest."""
     is_oldest: bool = False
     """Begin with the oldest message of the topic that is kept."""
+    decodes: bool = False
+    """Payloads are shown as the log's schemas say."""
 
 
 def watch_request(request: web.Request) -> WatchRequest:
@@ -39,15 +42,19 @@ def watch_request(request: web.Request) -> WatchRequest:
             f"topic {topic[:40]!r}: must have 1 to {TOPIC_LENGTH_MAX} letters, digits, '.', '_' or '-', and begin with "
             "a letter or a digit"
         )
+    how = request.query.get("decode", "")
+    if how not in ("", BY_LOG):
+        raise ConfigurationError(f"decode={how[:40]}: must be {BY_LOG}, for the schemas that the log has, or left out")
+    wanted = WatchRequest(topic, None, decodes=bool(how))
     last = request.headers.get("Last-Event-ID", "")
     if last:  # a browser that connects again has the first address, and this is newer
-        return WatchRequest(topic, _number("Last-Event-ID", last, 0) + 1)
+        return wanted._replace(from_sequence=_number("Last-Event-ID", last, 0) + 1)
     begin = request.query.get("from", "live")
     if begin == "live":
-        return WatchRequest(topic, None)
+        return wanted
     if begin == "oldest" and topic is not None:
-        return WatchRequest(topic, None, is_oldest=True)
-    return WatchRequest(topic, _number("from", begin, 1))
+        return wanted._replace(is_oldest=True)
+    return wanted._replace(from_sequence=_number("from", begin, 1))
 
 
 def _number(name: str, text: str, least: int) -> int:

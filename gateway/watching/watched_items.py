@@ -13,8 +13,10 @@ from typing import NamedTuple, Protocol
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.follow.beginnings import AtSequence, Beginning
 from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.log_schemas import LogSchemas
 from ordo.follow.reader import LogReader
 from ordo.follow.topics.feeds import FeedMessage, FeedReader
+from ordo.gateway.watching.log_messages import as_json, describe
 from ordo.gateway.watching.watch_requests import WatchRequest
 from ordo.runtime.errors import ArchiveError, ClusterError, OrdoError
 from ordo.runtime.native.cluster_time import time_ms
@@ -23,8 +25,6 @@ POLL_LIMIT = 64
 """Fragments of a poll: some 90 KB of messages that fill their datagrams, and one that is longer."""
 LOG_KINDS = (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT)
 """What has a number in the log."""
-EXACT_MAX = (1 << 53) - 1
-"""JavaScript rounds greater numbers, so they are text."""
 
 
 class WatchedItem(NamedTuple):
@@ -59,12 +59,18 @@ class WatchedItems(Protocol):
         """End the reading. Idempotent."""
 
 
-def open_items(wanted: WatchRequest, addresses: Sequence[str], credentials: bytes) -> WatchedItems:
-    """Return a reader of what is wanted. Raises ConfigurationError, TransportError."""
+def open_items(
+    wanted: WatchRequest, addresses: Sequence[str], credentials: bytes, schemas: LogSchemas | None = None
+) -> WatchedItems:
+    """Return a reader of what is wanted, shown by `schemas` if these are given.
+
+    Raises ConfigurationError, TransportError.
+    """
     if wanted.topic is None:
         begin: Beginning = "live" if wanted.from_sequence is None else AtSequence(wanted.from_sequence)
-        log = LogReader(addresses, from_position=begin, kinds=LOG_KINDS, credentials=credentials)
-        return LogItems(log, wanted.from_sequence)
+        kinds = LOG_KINDS if schemas is None else (*LOG_KINDS, EntryKind.SCHEMA)
+        log = LogReader(addresses, from_position=begin, kinds=kinds, credentials=credentials)
+        return LogItems(log, wanted.from_sequence, schemas)
     feed = FeedReader(
         addresses,
         wanted.topic,
@@ -72,7 +78,7 @@ def open_items(wanted: WatchRequest, addresses: Sequence[str], credentials: byte
         from_sequence=wanted.from_sequence,
         credentials=credentials,
     )
-    return TopicItems(feed)
+    return TopicItems(feed, schemas)
 
 
 class _ItemsBeforeFailure:
@@ -100,15 +106,16 @@ class _ItemsBeforeFailure:
 class TopicItems(_ItemsBeforeFailure):
     """Messages of a topic. Its reader itself demands that none is missing."""
 
-    def __init__(self, reader: FeedReader) -> None:
+    def __init__(self, reader: FeedReader, schemas: LogSchemas | None = None) -> None:
         self._reader = reader
+        self._schemas = schemas
 
     @property
     def place(self) -> int | None:
         return (self._reader.next_sequence or 0) if self._reader.is_reading else None
 
     def _read(self, found: list[WatchedItem]) -> int:
-        return self._reader.poll(lambda one: found.append(_item_of_topic(one)), POLL_LIMIT)
+        return self._reader.poll(lambda one: found.append(_item_of_topic(one, self._schemas)), POLL_LIMIT)
 
     def keep_alive(self) -> None:
         self._reader.keep_alive()
@@ -133,16 +140,23 @@ class EntryReader(Protocol):
 class LogItems(_ItemsBeforeFailure):
     """Messages of the committed log. Their numbers prove that none is missing."""
 
-    def __init__(self, reader: EntryReader, next_sequence: int | None) -> None:
+    def __init__(self, reader: EntryReader, next_sequence: int | None, schemas: LogSchemas | None = None) -> None:
         self._reader = reader
         self._next = next_sequence or 0
+        self._schemas = schemas
 
     @property
     def place(self) -> int | None:
         return None if self._reader.position is None else self._next
 
     def _read(self, found: list[WatchedItem]) -> int:
-        return self._reader.poll(lambda one: found.append(self._take(one)), POLL_LIMIT)
+        def take(entry: LogEntry) -> None:
+            if entry.kind in LOG_KINDS:
+                found.append(self._take(entry))
+            elif self._schemas is not None:
+                self._schemas.note(entry)
+
+        return self._reader.poll(take, POLL_LIMIT)
 
     def _take(self, entry: LogEntry) -> WatchedItem:
         if not entry.sequence:
@@ -158,7 +172,7 @@ class LogItems(_ItemsBeforeFailure):
         if entry.sequence < self._next:
             raise ClusterError(f"message {entry.sequence} came where {self._next} was expected: go on from that")
         self._next = entry.sequence + 1
-        return item_of_log(entry)
+        return item_of_log(entry, self._schemas)
 
     def keep_alive(self) -> None:
         self._reader.keep_alive()
@@ -167,25 +181,33 @@ class LogItems(_ItemsBeforeFailure):
         self._reader.close()
 
 
-def _item_of_topic(message: FeedMessage) -> WatchedItem:
-    return _item(message.sequence, message.position, time_ms(message.timestamp), message.payload)
+def _item_of_topic(message: FeedMessage, schemas: LogSchemas | None) -> WatchedItem:
+    head = _head(message.sequence, message.position, message.timestamp)
+    return _item(message.sequence, head, message.position, message.payload, schemas)
 
 
-def item_of_log(entry: LogEntry) -> WatchedItem:
-    more = {"kind": entry.kind.value, "session": str(entry.session_id)}
-    return _item(entry.sequence, entry.position, time_ms(entry.timestamp), entry.payload, **more)
+def item_of_log(entry: LogEntry, schemas: LogSchemas | None = None) -> WatchedItem:
+    head = _head(entry.sequence, entry.position, entry.timestamp)
+    head |= {"kind": entry.kind.value, "session": str(entry.session_id)}
+    return _item(entry.sequence, head, entry.position, entry.payload, schemas)
 
 
-def _item(sequence: int, position: int, time_ms: int, payload: bytes, **more: str) -> WatchedItem:
+def _head(sequence: int, position: int, timestamp: int) -> dict[str, object]:
+    return {"sequence": as_json(sequence), "position": as_json(position), "time_ms": time_ms(timestamp)}
+
+
+def _item(
+    sequence: int, head: dict[str, object], position: int, payload: bytes, schemas: LogSchemas | None
+) -> WatchedItem:
+    """Write a message: decoded where there are schemas, and its payload unless that says all of it."""
+    fields = head if schemas is None else head | describe(schemas, payload, position)
+    if "message" not in fields:
+        fields = fields | _payload(payload)
+    return WatchedItem(sequence, json.dumps(fields, separators=(",", ":"), ensure_ascii=True))
+
+
+def _payload(payload: bytes) -> dict[str, str]:
     try:
-        encoding, text = "utf-8", payload.decode()
+        return {"encoding": "utf-8", "payload": payload.decode()}
     except UnicodeDecodeError:
-        encoding, text = "base64", base64.b64encode(payload).decode()
-    fields = {"sequence": _exact(sequence), "position": _exact(position), "time_ms": time_ms} | more
-    return WatchedItem(
-        sequence, json.dumps(fields | {"encoding": encoding, "payload": text}, separators=(",", ":"), ensure_ascii=True)
-    )
-
-
-def _exact(number: int) -> int | str:
-    return str(number) if number > EXACT_MAX else number
+        return {"encoding": "base64", "payload": base64.b64encode(payload).decode()}

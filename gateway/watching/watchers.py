@@ -20,6 +20,7 @@ from ordo.gateway.callers.bounds import NoPlaceError, Places
 from ordo.gateway.callers.sessions import CallerSession, GatewaySessions
 from ordo.gateway.callers.settings import GatewaySettings
 from ordo.gateway.doors.settings import SessionsFullError
+from ordo.gateway.watching.log_messages import LogMessages
 from ordo.gateway.watching.watch_requests import WatchRequest
 from ordo.gateway.watching.watched_items import Polled, WatchedItem, WatchedItems, open_items
 from ordo.runtime.errors import (
@@ -107,18 +108,26 @@ class Watchers:
         self._share = max(settings.subscriptions_max - settings.subscriptions_max // 4, 1)
         self._taken: Counter[tuple[str, str]] = Counter()
         self.stopping = stopping
+        self.log_messages = LogMessages(self._addresses)
 
     async def watch(self, wanted: WatchRequest, who: Who, channel: Channel) -> Ending:
         """Serve a watcher until the end. Raises OrdoError where it is not let in, before `channel` has begun."""
         session = await self._sessions.get(who.credentials, self._settings.timeout_s, who.host)
         with self._places.one(), self._share_of(who.host, session.client.principal):
             session.calls += 1
-            items = open_items(wanted, self._addresses, who.credentials)
             try:
-                return await Watcher(items, channel, lambda: self._why_over(who, session)).run()
+                items = await self._open(wanted, who, session.client.principal)
+                try:
+                    return await Watcher(items, channel, lambda: self._why_over(who, session)).run()
+                finally:
+                    items.close()
             finally:
                 session.calls -= 1
-                items.close()
+
+    async def _open(self, wanted: WatchRequest, who: Who, principal: str) -> WatchedItems:
+        """Return a reader of what is wanted. Without principals whatever a watcher shows is worth the same."""
+        schemas = await self.log_messages.find(who.credentials if principal else b"") if wanted.decodes else None
+        return open_items(wanted, self._addresses, who.credentials, schemas)
 
     def _why_over(self, who: Who, session: CallerSession) -> Ending | None:
         if self.stopping.is_set():

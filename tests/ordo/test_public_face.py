@@ -28,6 +28,7 @@ PUBLIC = {
     *("OrdoError", "Payload", "PendingQuery", "PendingRequest", "QueryReply", "RecordedMessage"),
     *("RecordingDescriptor", "RecordingSignal", "Reject", "ReplayStream", "Role", "ServiceMessage", "SignalEvent"),
     *("AtSequence", "AtTime"),
+    *("LogSchemas", "schemas_of"),
     *("Acknowledged", "ClientEvent", "HandedOver", "Unsequenced", "endpoints_from_dns", "endpoints_from_file"),
     *(
         "AsyncConsumer",

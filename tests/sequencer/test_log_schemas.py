@@ -7,6 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+import ordo
+from ordo.errors import MessageError
 from ordo.follow import log_commands
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.log_commands import describe_entry, log
@@ -101,3 +103,33 @@ def test_schemas_that_come_later_are_read_also_where_they_are_not_printed(
     printed = capsys.readouterr().out.splitlines()
     assert printed[-1].endswith("Order(account=3)")
     assert [line.split()[1] for line in printed[:-1]] == ([] if kinds == ["request"] else ["schema"])
+
+
+def schema_entry(position: int, one: type) -> LogEntry:
+    digest, packed = pack_schema(Schema("some", one))
+    values = SimpleNamespace(service_id=0, member_id=0, digest=digest, packed=packed)
+    return cast(LogEntry, SimpleNamespace(position=position, kind=EntryKind.SCHEMA, values=values))
+
+
+def test_a_program_reads_what_the_log_vouches_for() -> None:
+    """It keeps up with a reader: each entry is noted, and the others are no schemas."""
+    schemas = ordo.LogSchemas()
+    for entry in (request(Order(3)), schema_entry(900, Order)):
+        schemas.note(entry)
+    found = schemas.read(encode(Order(3)), 960)
+    assert repr(found) == "Order(account=3)" and not isinstance(found, Order), "its class is made of the schema"
+    for payload, position, why in (
+        (encode(Order(3)), 900, "schema 1 is in the log from position 900 on"),
+        (encode(Query(3)), 960, "schema 2 is not in the log, which has 1"),
+        (encode(Order(3))[:-1], 960, "Order"),
+    ):
+        with pytest.raises(MessageError, match=why):
+            schemas.read(payload, position)
+
+
+def test_a_copy_is_added_to_by_itself() -> None:
+    first = known(Order)
+    first.searched_to = 500
+    copy = first.copy()
+    copy.note(schema_entry(960, Query))
+    assert (len(first), len(copy), copy.searched_to) == (1, 2, 500)

@@ -1,0 +1,176 @@
+"""Messages as JSON by the schemas of the log: each value without a loss, and why there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ordo.errors import ArchiveError
+from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.log_schemas import LogSchemas
+from ordo.gateway.console.messages import by_schemas, load_decoder
+from ordo.gateway.watching import log_messages
+from ordo.gateway.watching.log_messages import LogMessages, as_json, describe
+from ordo.gateway.watching.watched_items import LogItems
+from ordo.messages import encode
+from ordo.service_api.messages.logged import LoggedSchema, pack_schema
+from tests.service_api.messages.typed import FIRST, ORDER, OTHER, Ping, Position, Transfer
+
+
+def known() -> LogSchemas:
+    return LogSchemas([LoggedSchema(96, 0, *pack_schema(FIRST))])
+
+
+def test_each_value_is_json_without_a_loss() -> None:
+    found = json.loads(json.dumps(describe(known(), encode(ORDER), 200)))
+    assert found == {
+        "message": {
+            "name": "Order", "version": 0,
+            "values": {
+                "id": str(2**64 - 2), "side": "SELL", "flags": ["HIDDEN", "PEGGED"], "price": "-12.50",
+                "is_open": True, "venue": {"code": "XETR", "desk": 7}, "digest": "Af8=", "sizes": [3, 4], "limit": None,
+                "legs": [
+                    {"account": 1, "share": "0.125", "note": "half"}, {"account": 2, "share": "1.000", "note": ""}
+                ],
+                "text": "größer",
+            },
+        }
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity"), (1 << 53, "9007199254740992")],
+)
+def test_what_json_or_a_browser_has_no_number_for_is_text(value: float, text: str) -> None:
+    assert as_json([value]) == [text]
+    assert as_json((1 << 53) - 1) == (1 << 53) - 1 and as_json(True) is True and as_json(0.5) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("payload", "position", "problem"),
+    [
+        (b"text", 200, "4 bytes are no message"),
+        (encode(Position(1)), 96, "which code wrote what is in front of it is not known"),
+        (encode(ORDER)[:-1], 200, "text of 8 bytes reaches beyond the message"),
+    ],
+)
+def test_why_a_payload_is_no_message(payload: bytes, position: int, problem: str) -> None:
+    assert problem in str(describe(known(), payload, position)["problem"])
+    assert problem in by_schemas(known(), payload, position)["problem"]
+
+
+def test_the_console_shows_json() -> None:
+    shown = by_schemas(known(), encode(Position(7)), 200)["decoded"]
+    assert json.loads(shown) == {"name": "Position", "version": 0, "values": {"account": 7}}
+    assert load_decoder("log") is None, "it is no module"
+
+
+class MemoryLog:
+    """Gives entries, whose kinds may be anything."""
+
+    position = 0
+
+    def __init__(self, *entries: LogEntry) -> None:
+        self._entries = entries
+
+    def poll(self, handler: Any, limit: int) -> int:
+        for one in self._entries:
+            handler(one)
+        return len(self._entries)
+
+    def keep_alive(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def entry(sequence: int, message: object) -> LogEntry:
+    return cast(
+        LogEntry,
+        SimpleNamespace(
+            position=100 * sequence, kind=EntryKind.MESSAGE, timestamp=7, sequence=sequence, session_id=5,
+            payload=message if isinstance(message, bytes) else encode(message),
+        ),
+    )  # fmt: skip
+
+
+def schema_entry(position: int) -> LogEntry:
+    digest, packed = pack_schema(FIRST)
+    values = SimpleNamespace(service_id=0, member_id=0, digest=digest, packed=packed)
+    return cast(LogEntry, SimpleNamespace(position=position, kind=EntryKind.SCHEMA, sequence=0, values=values))
+
+
+def test_a_watch_of_the_log_takes_up_schemas_as_they_come() -> None:
+    log = MemoryLog(
+        entry(1, Position(1)), schema_entry(150), entry(2, Position(2)), entry(3, b"\xff"), entry(4, Ping())
+    )
+    polled = LogItems(log, 1, LogSchemas()).poll()
+    first, second, third, fourth = (json.loads(one.text) for one in polled.items)
+    assert first["problem"] == "schema 1 is not in the log, which has none"
+    assert first["encoding"] == "utf-8" and first["payload"].encode() == encode(Position(1))
+    assert second["message"] == {"name": "Position", "version": 0, "values": {"account": 2}}
+    assert "payload" not in second and (second["sequence"], second["kind"]) == (2, "message")
+    assert (third["encoding"], third["payload"]) == ("base64", "/w==") and "problem" in third
+    assert fourth["message"]["values"] == {}
+
+
+def test_without_decoding_a_message_is_its_payload() -> None:
+    (item,) = LogItems(MemoryLog(entry(1, b"plain")), 1).poll().items
+    assert json.loads(item.text)["payload"] == "plain" and "problem" not in item.text
+
+
+class Archives:
+    """What `schemas_of` gives, and how it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[bytes, bool]] = []
+        self.fails = False
+
+    def find(self, addresses: Any, *, credentials: bytes, known: LogSchemas | None = None) -> LogSchemas:
+        self.asked.append((credentials, known is not None))
+        if self.fails and known is not None:
+            raise ArchiveError("the log was cut there", code=2)
+        return LogSchemas([LoggedSchema(96, 0, *pack_schema(FIRST))])
+
+
+@pytest.fixture
+def archives(monkeypatch: pytest.MonkeyPatch) -> Archives:
+    found = Archives()
+    monkeypatch.setattr(log_messages, "schemas_of", found.find)
+    return found
+
+
+def test_each_caller_s_schemas_are_looked_for_once_in_a_while(
+    archives: Archives, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = LogMessages(["host:1"])
+    first = messages.look(b"token")
+    first.add(LoggedSchema(200, 1, *pack_schema(OTHER)))
+    assert len(messages.look(b"token")) == 1, "what a caller adds is its own"
+    assert archives.asked == [(b"token", False)]
+    asyncio.run(messages.find(b"another"))
+    monkeypatch.setattr(log_messages, "LOOK_INTERVAL_S", -1)
+    messages.look(b"token")
+    assert archives.asked[1:] == [(b"another", False), (b"token", True)], "it goes on behind what is known"
+    archives.fails = True
+    assert len(messages.look(b"token")) == 1
+    assert archives.asked[-2:] == [(b"token", True), (b"token", False)], "the log was cut: from the beginning"
+
+
+def test_no_more_callers_are_kept_than_have_room(archives: Archives) -> None:
+    messages = LogMessages(["host:1"])
+    for number in range(log_messages.KNOWN_MAX + 1):
+        messages.look(b"%d" % number)
+    messages.look(b"0")
+    assert archives.asked[-1] == (b"0", False)
+
+
+def test_services_that_read_a_message_differently_give_none() -> None:
+    schemas = known()
+    schemas.add(LoggedSchema(120, 1, *pack_schema(OTHER)))
+    assert "services 0 and 1 read it differently" in str(describe(schemas, encode(Transfer(3)), 200)["problem"])
