@@ -228,8 +228,9 @@ def _snapshots(
     recording: Recording, storage: Mapping[str, object] | None
 ) -> Iterator[container_snapshot.ServiceSnapshot]:
     """Yield the snapshots of the node whose log this is, without incomplete ones."""
+    commit = "auto" if recording.copied else "recorded"  # a copy has nothing but what was committed
     try:
-        found = open_recordings([recording.directory], "all", "recorded", None, storage)
+        found = open_recordings([recording.directory], "all", commit, None, storage)
     except PipelineError:
         return
     for one in found:

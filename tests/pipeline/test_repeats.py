@@ -13,6 +13,8 @@ from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.levels import REQUEST_ID_LEVEL
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry
 from ordo.follow.executions import DECIDING_KINDS, REQUESTS, Executions
+from ordo.pipeline.recordings.object_copy import copy_archive
+from ordo.pipeline.recordings.object_store import Store
 from ordo.pipeline.recordings.reading import Scans
 from ordo.pipeline.recordings.recordings import open_recordings
 from ordo.pipeline.recordings.repeats import RepeatScan, advance, begin_scan
@@ -96,8 +98,14 @@ def test_payments_are_counted_once_by_duckdb(recorded: RecordedLog) -> None:
     assert log.sql("SELECT count(*) AS n FROM log WHERE kind = 'request'").to_pylist()[0]["n"] > row["n"]
 
 
-def test_a_log_without_its_beginning_is_known_from_the_oldest_snapshot_on(recorded: RecordedLog) -> None:
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_a_log_without_its_beginning_is_known_from_the_oldest_snapshot_on(
+    recorded: RecordedLog, is_copied: bool, tmp_path: Path
+) -> None:
     (recording,) = open_recordings([recorded.folder], "log", "recorded")
+    if is_copied:
+        list(copy_archive(recorded.folder, Store(f"file://{tmp_path}"), str(recording.limit)))
+        (recording,) = open_recordings([f"file://{tmp_path}"], "log", "auto")
     descriptor = recording.descriptor._replace(start_position=recorded.records[300][0])
     scan = begin_scan(replace(recording, descriptor=descriptor))
     assert isinstance(scan, RepeatScan) and scan.reached == recorded.snapshot_position
