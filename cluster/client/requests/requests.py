@@ -136,12 +136,14 @@ class ClientRequests(RequestWindow):
             return
         if self._unnumbered and now_ns >= self._open_due_ns:
             self._send_open(now_ns)
-        if self._sent > self._confirmed and self._retry_ns and now_ns >= self._retry_ns:
+        if self._sent <= self._confirmed:
+            self._retry_ns = 0  # of what is sent after a rest
+        elif self._retry_ns and now_ns >= self._retry_ns:
             self._doublings = min(self._doublings + 1, RETRY_DOUBLINGS_MAX)
             self._rewind()
         if self._sent < self._number:
             self._send_from(self._sent + 1)
-        if self._retry_ns == 0:
+        if self._retry_ns == 0 and self._sent > self._confirmed:
             self._retry_ns = now_ns + (self._retry_interval_ns << self._doublings)
 
     def _rewind(self) -> None:
@@ -283,22 +285,24 @@ class ClientRequests(RequestWindow):
         self._pending.clear()
         self._unnumbered.clear()
         for pending in lost:
-            pending.finish(None, error.for_request(_outcome_of(pending)))
+            is_kept = self._journal is not None and pending.number > 0  # who has the journal next has it executed
+            pending.finish(None, error.for_request(_outcome_of(pending, is_kept)))
 
     def close(self, error: OrdoError) -> None:
         """Fail the requests without an answer with this error; they stay in the journal. Idempotent."""
-        if self._journal is not None:
+        try:
             if self._failure is None:
                 self._note_confirmed()
-            self._journal.close()
-            self._journal = None
-        if self._failure is None:
-            self.fail(error)
+                self.fail(error)
+        finally:
+            if self._journal is not None:
+                self._journal.close()
+                self._journal = None
 
 
-def _outcome_of(pending: PendingRequest[object]) -> RequestOutcome:
-    """Return the outcome, as far as known, of a request that ends without an answer."""
-    return RequestOutcome.UNKNOWN if pending.was_sent else RequestOutcome.NOT_EXECUTED
+def _outcome_of(pending: PendingRequest[object], is_kept: bool = False) -> RequestOutcome:
+    """Return the outcome, as far as known, of a request that ends without an answer; a journal may keep it."""
+    return RequestOutcome.UNKNOWN if pending.was_sent or is_kept else RequestOutcome.NOT_EXECUTED
 
 
 def _error_of(status: int, text: str, log_position: int, sequence: int | None) -> ClusterError:

@@ -217,6 +217,35 @@ def test_everything_unanswered_is_sent_again_in_order() -> None:
     assert client.work(RETRY_NS) == [3], "there was progress"
 
 
+def test_what_is_sent_after_a_rest_has_all_of_the_time_for_its_answer() -> None:
+    """The time of the last request once went on through the rest, and the next one was sent twice."""
+    client = Client()
+    client.open(1)
+    client.work()
+    client.answer(1)
+    client.work()
+    assert client.work(10 * RETRY_NS) == []
+    client.requests.submit(b"after the rest")
+    assert client.ingress.numbers() == [2]
+    assert client.work() == [] and client.work(RETRY_NS - 1) == []
+    assert client.work() == [2]
+
+
+def test_requests_that_are_taken_are_sent_together_at_the_next_work() -> None:
+    client = Client()
+    client.open()
+    taken = [client.requests.take(b"%d" % number, None, None, None) for number in range(3)]
+    assert [one.number for one in taken] == [1, 2, 3]
+    assert client.ingress.numbers() == [] and client.requests.has_unsent
+    assert client.work() == [1, 2, 3] and not client.requests.has_unsent
+    left = client.requests.take(b"not sent any more", None, None, None)
+    client.requests.close(SessionClosedError("closed"))
+    assert [one.error.outcome for one in (taken[0], left) if one.error] == [
+        RequestOutcome.UNKNOWN,
+        RequestOutcome.NOT_EXECUTED,
+    ]
+
+
 def test_a_full_ingress_takes_the_rest_later() -> None:
     client = Client()
     client.open()
@@ -328,6 +357,25 @@ def test_a_client_that_is_closed_leaves_in_its_journal_what_was_not_answered() -
     again.answer(2)
     assert again.requests.recovered[0].result() == Answer(b"yes", 1002, 2)
     assert again.requests.submit(b"next").number == 4
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_what_a_journal_keeps_is_not_said_to_be_not_executed(is_closed: bool) -> None:
+    """It was sent to nobody, and whoever has the journal next sends it: to do it again would be to do it twice."""
+    store = MemoryJournal(None)
+    client = Client(store)
+    client.open()
+    kept = client.requests.submit(b"kept")
+    assert client.ingress.numbers() == []
+    error = SessionClosedError("closed")
+    client.requests.close(error) if is_closed else client.requests.fail(error)
+    with pytest.raises(SessionClosedError) as raised:
+        kept.result()
+    assert raised.value.outcome is RequestOutcome.UNKNOWN
+    again = Client(store)
+    again.work()
+    again.opened()
+    assert again.ingress.numbers() == [1]
 
 
 def test_a_journal_that_is_an_old_copy_is_refused() -> None:
