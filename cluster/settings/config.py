@@ -26,12 +26,11 @@ from ordo.cluster.settings.sections import (
     ServiceCode,
     ServiceSection,
     ServiceTable,
-    StandbySection,
     TokenSection,
     TracingSection,
 )
 from ordo.cluster.wire.app_version import NO_VERSION
-from ordo.cluster.wire.members import ENDPOINT, ENDPOINT_NAMES, Member
+from ordo.cluster.wire.members import ENDPOINT_NAMES, Member
 from ordo.cluster.wire.streams import SERVICES_MAX, SEVERAL_SERVICES_CLUSTER_ID_MAX
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.settings.config import Settings, read_toml
@@ -45,16 +44,11 @@ RESTORES_ONE = (
 )
 
 
-STANDBY_COUNTS = (3, 5)
-"""How many standbys there may be of which a majority decides who is promoted."""
-
-
 class NodeSettings(Settings):
     """The file of one member."""
 
     node: NodeSection
     members: Annotated[list[MemberSection], Field(min_length=1, max_length=7)]
-    standbys: list[StandbySection] = []
     cluster: ClusterSettings = ClusterSettings()
     snapshot: SnapshotSettings = SnapshotSettings()
     retention: RetentionSettings = RetentionSettings()
@@ -140,20 +134,6 @@ class NodeSettings(Settings):
             raise ValueError("authentication.class and by_key: give one of both; a class sees proxy.key_name")
         if self.node.member_id not in ids:
             raise ValueError(f"node.member_id={self.node.member_id}: must be one of the members' ids {ids}")
-        return self
-
-    @model_validator(mode="after")
-    def _standbys_fit(self) -> NodeSettings:
-        ids = [one.id for one in self.standbys]
-        if not ids:
-            return self
-        if len(set(ids)) != len(ids) or len(ids) not in STANDBY_COUNTS:
-            raise ValueError(f"standbys: ids={ids}; name three or five, this one among them, with different ids")
-        if self.node.member_id not in ids:
-            raise ValueError(f"standbys: node.member_id={self.node.member_id} must be one of their ids {ids}")
-        for one in self.standbys:
-            if not ENDPOINT.fullmatch(one.ingress):
-                raise ValueError(f"standbys: ingress={one.ingress!r} of {one.id}, must be host:port")
         return self
 
     @model_validator(mode="after")

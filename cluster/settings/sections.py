@@ -70,18 +70,6 @@ class MemberSection(Settings):
         return explicit if explicit else f"{self.host}:{(self.port or 0) + index}"
 
 
-class StandbySection(Settings):
-    """One table for each of several standbys of one primary, this one among them: of them one is promoted at most."""
-
-    id: Annotated[int, Field(ge=0)] = Field(
-        description="Id of the standby: its node.member_id, different from all others.", examples=[9]
-    )
-    ingress: str = Field(
-        description="host:port of its ingress, its first port, at which the others ask how far it is.",
-        examples=["10.1.0.9:20000"],
-    )
-
-
 def new_member(text: str) -> Member:
     """Return a member from `id=host:port` (its first port) or `id=ingress,consensus,log,catchup,archive`.
 

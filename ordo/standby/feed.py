@@ -43,7 +43,7 @@ class Feed:
     """Follows the primary's log into the log of one node. `work` with every slow tick, until `close`."""
 
     def __init__(self, node: Node, primary: Primary, write: Write) -> None:
-        """Follow nobody until `follow`. `write` writes the status, once a second, and the primary's addresses."""
+        """`write` writes the status, once a second, and the primary's addresses."""
         self._module = module = node.module
         self._clock = module.base.seams.clock
         self._folder = NodeFolder(
@@ -54,19 +54,15 @@ class Feed:
             write,
             self._describe,
         )
-        self._client, self._primary = node.client, primary
-        self._standby_id = node.config.node.member_id
-        self._backup: LogBackup | None = None
-        self._stand: dict[str, object] = {
-            "cluster_position": -1,
-            "snapshot_position": -1,
-            "endpoints": [],
-            "problem": "",
-        }
-        """The status of a standby that copies nothing."""
-        self._followed_id: int | None = None
-        """The promoted standby that is followed in place of the primary."""
-        self._status_ns = 0
+        self._backup = LogBackup(
+            self._folder,
+            node.client,
+            primary.addresses,
+            credentials=primary.credentials,
+            interval_s=primary.interval_s,
+            report=primary.report,
+            standby_id=node.config.node.member_id,
+        )
         self._attached: Recording | None = None
         self._question: tuple[int, Reply] | None = None
         """When a node was asked how far its log is committed, in ns, and its reply."""
@@ -78,46 +74,6 @@ class Feed:
         """The primary has let go of the log that comes next: the standby begins anew with a snapshot."""
         self._counters = _Counters(node)
 
-    def follow(self, promoted: tuple[int, str] | None = None) -> None:
-        """Follow the primary, or in its place the standby with this id and address, which was promoted."""
-        self._leave()
-        self.lag = Lag()
-        self._followed_id = None if promoted is None else promoted[0]
-        self._backup = LogBackup(
-            self._folder,
-            self._client,
-            self._primary.addresses if promoted is None else [promoted[1]],
-            credentials=self._primary.credentials,
-            interval_s=self._primary.interval_s,
-            report=self._primary.report,
-            standby_id=self._standby_id,
-        )
-
-    def stand_still(self, state: str) -> None:
-        """Copy nothing more: when this returns the log ends, and ends there after a restart as well."""
-        status = self._stand if self._backup is None else self._backup.status()
-        self._leave()
-        self._stand = {**status, "source": None, "position": self.position, "state": state}
-
-    @property
-    def position(self) -> int:
-        """The log ends here, as long as nothing is copied."""
-        return self._module.log.copied_position
-
-    @property
-    def silent_ms(self) -> int:
-        """How long ago the primary answered; negative: it has not."""
-        return _ms(self.lag.silent_ns(self._now_ns))
-
-    def _leave(self) -> None:
-        if self._backup is not None:
-            self._backup.close()
-            self._backup = None
-        self._question = None
-        if self._attached is not None:
-            self._attached = None
-            self._module.log.release_copy()
-
     def work(self, now_ns: int) -> None:
         """Run one duty cycle.
 
@@ -127,12 +83,6 @@ class Feed:
         if self._is_closed or self.has_gap:
             return
         self._now_ns = now_ns
-        if self._backup is None:
-            self._counters.show(self.lag, now_ns)
-            if now_ns >= self._status_ns:
-                self._status_ns = now_ns + SECOND_NS
-                self._folder.write_status(self._stand)
-            return
         self._backup.work(now_ns)
         copy = self._backup.log
         if copy is None:
@@ -178,7 +128,6 @@ class Feed:
             "heard_seconds_ago": None if silent_ns is None else round(silent_ns / SECOND_NS, 3),
             "executed_position": self._module.counters.service_position.value,
             "told_ms": self._clock.epoch_ms(),
-            "followed_standby": self._followed_id,
         }
 
     def close(self) -> None:
@@ -186,10 +135,13 @@ class Feed:
         if self._is_closed:
             return
         self._is_closed = True
-        told = self._stand if self._backup is None else self._backup.status()
-        self._leave()
+        told = self._backup.status()
+        self._backup.close()
         if self.lag.heard_ns is not None:
             self._folder.write_status({**told, "state": STOPPED})
+        if self._attached is not None:
+            self._attached = None
+            self._module.log.release_copy()
 
 
 class _Counters:

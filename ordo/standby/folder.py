@@ -4,8 +4,6 @@
     <data_dir>/standby.json     what the running `ordo standby run` does; written once a second
     <data_dir>/promote.json     an operator's order, until it is carried out
     <data_dir>/switch.json      the number that the primary's log names if it ends for this standby to go on
-    <data_dir>/hold.json        an operator's order that the other standbys hold for this one, until it is taken back
-    <data_dir>/release.json     an operator's order to hold for a candidate no more, until it is carried out
     <data_dir>/promotion.json   what a promotion found, once the folder is that of a cluster of its own
     <data_dir>/rejoin.json      what was found when the folder of a former primary became a standby's
 
@@ -22,14 +20,13 @@ from ordo.archive.segments.catalog import CATALOG_NAME, RecordingDescriptor
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.backup.folder import CLUSTER, FORMAT, Contents, read_json
 from ordo.cluster.admin.member_store import open_stopped
-from ordo.cluster.module.state.folder_rows import Hold, Owner, describe_foreign, describe_rejoining
+from ordo.cluster.module.state.folder_rows import Owner, describe_foreign, describe_rejoining
 from ordo.cluster.module.state.state_store import StateStore
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import Origin, identity_text
 from ordo.runtime.errors import ClusterError, ConfigurationError
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.sentinels import NULL_VALUE
-from ordo.standby.holds import NOBODY, Order
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,8 +38,6 @@ STATUS = "standby.json"
 ORDER = "promote.json"
 SWITCH = "switch.json"
 PROMOTION = "promotion.json"
-HOLD = "hold.json"
-RELEASE = "release.json"
 SEEDING = "copying what there is"
 """The state of a standby that has no log yet to go on with."""
 OTHER_PRIMARY = "give the addresses of that cluster, or another data_dir"
@@ -93,19 +88,6 @@ def read_origin(config: NodeSettings) -> Origin | None:
     """Return which cluster the log of a folder is of, as far as it says so."""
     with _stored(config) as store:
         return None if store is None else store.folder.origin
-
-
-def read_hold(config: NodeSettings) -> Hold | None:
-    """Return for which promotion a standby holds; None: for none."""
-    with _stored(config) as store:
-        return None if store is None else store.folder.hold
-
-
-def read_last_term(config: NodeSettings) -> int:
-    """Return the newest term that the log of a folder is known to have; -1: none."""
-    with _stored(config) as store:
-        terms = [] if store is None else store.load().terms
-    return terms[-1][0] if terms else -1
 
 
 def begin_anew(config: NodeSettings) -> None:
@@ -180,23 +162,6 @@ def demand_standby(config: NodeSettings) -> Path:
 def read_number(config: NodeSettings) -> int:
     """Return the number by which the primary's log names this standby as the one that goes on; 0: it has drawn none."""
     return int(read_json(config.node.data_dir / SWITCH).get("number", 0))
-
-
-def read_candidacy(config: NodeSettings) -> Order | None:
-    """Return for which promotion the other standbys are to hold for this one; None: for none."""
-    path = config.node.data_dir / HOLD
-    found = read_json(path) if path.exists() else {}
-    return Order(int(found["promotion"]), int(found["instead_of"])) if found else None
-
-
-def take_release(config: NodeSettings) -> int:
-    """Return for which candidate an operator has ordered to hold no more, and end the order; NOBODY: for none."""
-    path = config.node.data_dir / RELEASE
-    if not path.exists():
-        return NOBODY
-    candidate_id = int(read_json(path).get("candidate_id", NOBODY))
-    path.unlink(missing_ok=True)
-    return candidate_id
 
 
 Write = Callable[[str, dict[str, object]], None]

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.backup.folder import BackupFolder, read_json, write_json
 from ordo.backup.follow import Backup
-from ordo.cluster.node.node import NodeMaker
+from ordo.cluster.node.node import Node, NodeMaker
 from ordo.runtime.io.storage import DirectoryLock, FileStorage
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.standby.folder import (
     ORDER,
-    RELEASE,
     SEEDING,
     STATUS,
     begin_anew,
@@ -33,13 +32,9 @@ from ordo.standby.folder import (
     is_begun_anew,
     is_promoted,
     prepare,
-    read_candidacy,
-    read_hold,
     read_number,
-    take_release,
 )
-from ordo.standby.node import Orders, PromotedNode, StandbyNode
-from ordo.standby.others import others_of
+from ordo.standby.node import StandbyNode
 from ordo.standby.promotion import complete, order_switch, promote
 from ordo.standby.report import remember
 from ordo.transport.client.client_transport import ClientTransport
@@ -73,7 +68,7 @@ class Lives:
         if is_promoted(config):  # perhaps by a command, before this process had the folder
             if self._is_ordered(config) and (done := complete(config)) is not None:
                 self._tell_promotion(done)  # a crash came between the promotion and its report
-            return PromotedNode
+            return Node
         node, self._node = self._node, None
         if node is not None and node.feed is not None and node.feed.has_gap:
             begin_anew(config)
@@ -99,7 +94,6 @@ class Lives:
     def _make(self, config: NodeSettings, *arguments: Any) -> StandbyNode:
         directory = config.node.data_dir
         former = read_json(directory / STATUS)
-        (directory / RELEASE).unlink(missing_ok=True)  # of a command that was killed: it is not known what is so now
 
         def write(name: str, values: Mapping[str, object]) -> None:
             write_json(directory / name, remember(values, former) if name == STATUS else dict(values))
@@ -108,19 +102,15 @@ class Lives:
             *arguments,
             primary=self._primary,
             write=write,
-            orders=Orders(
-                (directory / ORDER).exists,
-                partial(read_number, config),
-                partial(read_candidacy, config),
-                partial(take_release, config),
-            ),
+            is_ordered=(directory / ORDER).exists,
+            number=partial(read_number, config),
         )
         return self._node
 
     def _promote(self, config: NodeSettings) -> NodeMaker:
         self._tell_promotion(promote(config))
         write_json(config.node.data_dir / STATUS, {"state": PROMOTED})
-        return PromotedNode
+        return Node
 
     def _tell_promotion(self, done: Promotion) -> None:
         for line in done.lines():
@@ -148,19 +138,11 @@ class Lives:
                     state_path=config.cluster_dir / "state.mdb",
                 )
                 with folder:
-                    return self._copy(folder, transport, config.node.member_id, self._source_of(config))
+                    return self._copy(folder, transport, config.node.member_id)
             finally:
                 transport.close()
 
-    def _source_of(self, config: NodeSettings) -> list[str]:
-        """Return the addresses of the primary, or of the promoted standby that is followed in its place."""
-        hold = read_hold(config)
-        promoted = (
-            [] if hold is None else [one.ingress for one in others_of(config) if one.member_id == hold.candidate_id]
-        )
-        return promoted or self._primary.addresses
-
-    def _copy(self, folder: SeedFolder, transport: ClientTransport, standby_id: int, addresses: list[str]) -> bool:
+    def _copy(self, folder: SeedFolder, transport: ClientTransport, standby_id: int) -> bool:
         ends: list[int] = []
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda found, _: ends.append(found))
@@ -169,7 +151,7 @@ class Lives:
         backup = Backup(
             folder,
             transport.client,
-            addresses,
+            primary.addresses,
             credentials=primary.credentials,
             interval_s=primary.interval_s,
             report=primary.report,

@@ -16,13 +16,12 @@ from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.clock import SystemClock
 from ordo.salvage.holdings import examine
 from ordo.salvage.new_epoch import go_on_alone
-from ordo.standby.folder import HOLD, ORDER, PROMOTION, STATUS, is_promoted, read_hold, read_number
+from ordo.standby.folder import ORDER, PROMOTION, STATUS, is_promoted, read_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ordo.cluster.settings.config import NodeSettings
-    from ordo.salvage.holdings import Findings
     from ordo.salvage.new_epoch import Recovered
 
 
@@ -149,8 +148,6 @@ def _carry_out(config: NodeSettings) -> None:
     holding = findings.holding
     former = "" if holding.origin is None else holding.origin.identity.hex()
     is_switch = _is_successor(config, findings.survey.successor)
-    if not is_switch:
-        _demand_holds(config, findings)
     evidence = {"promotion of a standby": {"told": told, "primary": primary, "is_switch": is_switch}}
     heard_seconds_ago = _heard_seconds_ago(told)
 
@@ -195,32 +192,6 @@ def _is_successor(config: NodeSettings, successor: int) -> bool:
     return successor == number != 0
 
 
-def _demand_holds(config: NodeSettings, findings: Findings) -> None:
-    """Raise ClusterError unless the other standbys hold for this order, and none that does has more.
-
-    That was asked before the order was given; the log that is here must be the one that was compared.
-    """
-    hold, order = read_hold(config), read_json(config.node.data_dir / ORDER)
-    if hold is not None and hold.candidate_id != config.node.member_id and order.get("instead_of") != hold.candidate_id:
-        raise ClusterError(
-            f"this standby holds for standby {hold.candidate_id}, which is to be promoted, or was: nothing was "
-            f"promoted here. Where that one is lost, give `ordo standby promote --instead-of {hold.candidate_id}`"
-        )
-    if not config.standbys:
-        return
-    holding, most = findings.holding, tuple(order.get("most", ()))
-    if hold is None or hold.promotion != order.get("promotion"):
-        raise ClusterError(
-            "the other standbys of [[standbys]] do not hold for this promotion any more: nothing was promoted; give "
-            "`ordo standby promote` again"
-        )
-    if most > (holding.last_term_id, holding.end_position):
-        raise ClusterError(
-            f"this standby has the log up to position={holding.end_position} in term {holding.last_term_id}, and "
-            f"another one that holds for it up to position={most[1]} in term {most[0]}: nothing was promoted"
-        )
-
-
 def _heard_seconds_ago(told: dict[str, Any]) -> float | None:
     """Return how long ago the primary was heard: what the process said, and the time since it said it."""
     heard_s, told_ms = told.get("heard_seconds_ago"), told.get("told_ms")
@@ -239,8 +210,7 @@ def read_promotion(config: NodeSettings) -> Promotion | None:
 def clear_order(config: NodeSettings) -> None:
     """Remove the operator's order, which was carried out, or cannot be."""
     directory = config.node.data_dir
-    for name in (ORDER, HOLD):
-        (directory / name).unlink(missing_ok=True)
+    (directory / ORDER).unlink(missing_ok=True)
     FileStorage().sync_directory(str(directory))
 
 

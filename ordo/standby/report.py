@@ -27,7 +27,7 @@ def remember(told: Mapping[str, Any], former: Told) -> Told:
     `former`: the last status of that process. A primary that is gone tells nobody again how far it was.
     """
     found, known = dict(told), former.get("primary_position", -1)
-    if known < 0 or told.get("followed_standby") != former.get("followed_standby"):
+    if known < 0:
         return found
     position = former["position"] if told["position"] < 0 else told["position"]
     primary_position = max(told["primary_position"], known)

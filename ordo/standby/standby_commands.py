@@ -7,31 +7,20 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ordo.runtime.errors import ClusterError, OrdoError, StorageInUseError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ordo.cluster.settings.config import NodeSettings
-    from ordo.standby.holds import Seen
-    from ordo.standby.others import Siblings
     from ordo.standby.promotion import Promotion
     from ordo.standby.rejoin import Rejoined
 
 CONFIG = Annotated[Path, typer.Option(help="node.toml of the standby, which names it alone in [[members]]")]
-OTHERS_TOKEN = Annotated[
-    Path | None, typer.Option(help="file with a token for the other standbys, where they have [[tokens]]")
-]
 JSON = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 POLL_S = 0.02
-HOLD_PATIENCE_S = 5.0
-"""So long those are waited for that answer and do not hold yet, once most do."""
-PROMOTION_BITS = 62
-NOT_GONE = "it is not gone, and there would be two clusters. Stop it first, or give --although-alive"
 
 standby_app = typer.Typer(
     name="standby",
@@ -113,18 +102,10 @@ def promote(
         bool,
         typer.Option("--although-alive", help="yes, the primary answers: who goes on using it is in another cluster"),
     ] = False,
-    instead_of: Annotated[
-        int | None,
-        typer.Option(metavar="ID", help="yes, this other standby is lost for which some hold, or that was promoted"),
-    ] = None,
     timeout: Annotated[float, typer.Option(min=1, help="give up waiting after this many seconds")] = 60.0,
-    token_file: OTHERS_TOKEN = None,
     as_json: JSON = False,
 ) -> None:
     """Make a standby a cluster of one, which goes on behind the last record that it has of its primary's log.
-
-    Where node.toml names several standbys in [[standbys]], most of them hold for this one first, and it is refused
-    where one of these has more.
 
     Prints the exact position up to which it has that log, and what cannot be known. The process of `ordo standby run`
     carries it out; where none runs, this command does, and `ordo standby run` or `ordo node` starts the cluster.
@@ -134,38 +115,8 @@ def promote(
     from ordo.cluster.settings.config import load_config
 
     loaded = load_config(config)
-    credentials = _credentials(token_file)
-    done = _order(loaded, PromoteOrder(although_alive, instead_of), timeout, credentials)
+    done = _order(loaded, although_alive, timeout)
     print(json.dumps(done.describe(), indent=1) if as_json else "\n".join(done.lines()))
-
-
-@standby_app.command()
-def release(config: CONFIG) -> None:
-    """Have a standby hold no more for a candidate that is lost, so that it follows its primary again.
-
-    For several standbys of one primary. A candidate that answers, or was promoted and answers, is held for all the
-    same: then nothing is changed.
-
-    Exit status: 1 where it holds for nobody, or its candidate answers, or no process of it runs.
-    """
-    from ordo.backup.folder import write_json
-    from ordo.cluster.settings.config import load_config
-    from ordo.standby.folder import RELEASE, demand_standby, read_hold
-
-    loaded = load_config(config)
-    directory, hold = demand_standby(loaded), read_hold(loaded)
-    if hold is None or hold.candidate_id == loaded.node.member_id:
-        raise ClusterError(f"{directory}: this standby holds for no other one")
-    deadline_s = time.monotonic() + 2 * HOLD_PATIENCE_S
-    while read_hold(loaded) is not None:
-        if time.monotonic() > deadline_s:
-            (directory / RELEASE).unlink(missing_ok=True)
-            raise ClusterError(f"nothing was changed: standby {hold.candidate_id} answers, or this one does not run")
-        if not (directory / RELEASE).exists():  # what is taken while the candidate counts as present changes nothing
-            write_json(directory / RELEASE, {"candidate_id": hold.candidate_id})
-        time.sleep(HOLD_PATIENCE_S / 20)
-    (directory / RELEASE).unlink(missing_ok=True)
-    print(f"this standby holds for standby {hold.candidate_id} no more, unless that one comes back")
 
 
 @standby_app.command()
@@ -243,6 +194,7 @@ def _rejoin(
     """Compare, keep and carry it out, or go on with what was begun. Raises OrdoError where it is refused."""
     from ordo.archive.store.lmdb_store import open_lmdb
     from ordo.runtime.io.storage import FileStorage
+    from ordo.runtime.security.credentials import credentials_from_file
     from ordo.standby.rejoin import compare_folder, find_refusal, finish, is_begun
     from ordo.standby.rejoin import rejoin as carry_out
     from ordo.standby.successor_log import SuccessorLog
@@ -255,7 +207,7 @@ def _rejoin(
         encryption, keys = config.encryption, None
         if encryption.is_on:
             keys = Encryption(str(encryption.key_file), str(encryption.trusted_file))
-        credentials = _credentials(token_file)
+        credentials = b"" if token_file is None else credentials_from_file(token_file)()
         with SuccessorLog(addresses, credentials, keys, timeout_s) as successor:
             findings, found, kept = compare_folder(config, successor)
         refusal = find_refusal(found, drop)
@@ -266,83 +218,7 @@ def _rejoin(
         return carry_out(config, addresses, findings, found, kept)
 
 
-def _credentials(token_file: Path | None) -> bytes:
-    from ordo.runtime.security.credentials import credentials_from_file
-
-    return b"" if token_file is None else credentials_from_file(token_file)()
-
-
-def _ask_to_hold(config: NodeSettings, said: PromoteOrder, timeout_s: float, credentials: bytes) -> dict[str, object]:
-    """Have the other standbys hold for this one; return what the order is to say of it.
-
-    Raises ClusterError where it may not be promoted: what was begun is taken back then, unless this is killed; the same
-    command again goes on with it.
-    """
-    import secrets
-
-    from ordo.backup.folder import read_json, write_json
-    from ordo.standby.folder import HOLD
-    from ordo.standby.holds import NOBODY
-    from ordo.standby.others import Siblings
-
-    path = config.node.data_dir / HOLD
-    instead_of = NOBODY if said.instead_of is None else said.instead_of
-    with Siblings(config, credentials) as siblings:
-        _demand_gone(siblings, said.although_alive)
-        promotion = int(read_json(path).get("promotion", 0)) if path.exists() else 0
-        promotion = promotion or 1 + secrets.randbits(PROMOTION_BITS)
-        write_json(path, {"promotion": promotion, "instead_of": instead_of})
-        try:
-            most = _await_holds(config, siblings, promotion, timeout_s)
-        except OrdoError:
-            path.unlink(missing_ok=True)
-            raise
-    return {"promotion": promotion, "most": most}
-
-
-def _demand_gone(siblings: Siblings, although_alive: bool) -> None:
-    """Raise ClusterError where another standby hears the primary."""
-    from ordo.standby.holds import Seen, find_life
-
-    answered = [one for one in siblings.ask(HOLD_PATIENCE_S / 5).values() if isinstance(one, Seen)]
-    if not although_alive and (life := find_life(answered)):
-        raise ClusterError(f"the primary {life}: {NOT_GONE}")
-
-
-def _await_holds(config: NodeSettings, siblings: Siblings, promotion: int, timeout_s: float) -> tuple[int, int]:
-    """Wait until this standby and those that answer hold; return how far the log goes of those that do."""
-    from ordo.standby.holds import NOBODY, Seen, find_refusal
-    from ordo.standby.others import find_own
-
-    begin_s, refusal, looks = time.monotonic(), "", dict[int, Seen | OrdoError]()
-    while (waited_s := time.monotonic() - begin_s) < min(timeout_s, 2 * HOLD_PATIENCE_S):
-        looks, own = siblings.ask(HOLD_PATIENCE_S / 5), find_own(config)
-        answered = [one for one in looks.values() if isinstance(one, Seen)]
-        is_own = own.promotion == promotion
-        refusal = "" if own.candidate_id == NOBODY else find_refusal(own, answered, len(config.standbys))
-        are_all = is_own and all(one.holds_for(own) for one in answered)
-        if is_own and not refusal and (are_all or waited_s > HOLD_PATIENCE_S):
-            _tell_looks(looks)
-            return max([own.reach, *(one.reach for one in answered if one.holds_for(own))])
-        time.sleep(POLL_S)
-    _tell_looks(looks)
-    raise ClusterError(refusal or "the process of this standby does not take the order: see that it runs, and its log")
-
-
-def _tell_looks(looks: Mapping[int, Seen | OrdoError]) -> None:
-    for member_id, one in sorted(looks.items()):
-        text = f"standby {member_id} cannot be asked: {one.message}" if isinstance(one, OrdoError) else str(one)
-        typer.echo(text, err=True)
-
-
-class PromoteOrder(NamedTuple):
-    """What an operator has said with the order to promote."""
-
-    although_alive: bool
-    instead_of: int | None
-
-
-def _order(config: NodeSettings, said: PromoteOrder, timeout_s: float, credentials: bytes) -> Promotion:
+def _order(config: NodeSettings, although_alive: bool, timeout_s: float) -> Promotion:
     """Have who has the folder carry it out. Raises OrdoError where it is refused, or takes too long."""
     from ordo.archive.store.lmdb_store import open_lmdb
     from ordo.backup.folder import write_json
@@ -361,12 +237,12 @@ def _order(config: NodeSettings, said: PromoteOrder, timeout_s: float, credentia
         raise ClusterError(f"{directory}: this standby was promoted before{position}; see `ordo standby status`")
     if not has_log(config):
         raise ClusterError(f"{directory}: this standby has no log yet with which a cluster could go on")
-    if not said.although_alive and (answered := find_life(found)):
-        raise ClusterError(f"the primary {answered}: {NOT_GONE}")
-    order: dict[str, object] = {"although_alive": said.although_alive, "instead_of": said.instead_of}
-    if config.standbys:
-        order |= _ask_to_hold(config, said, timeout_s, credentials)
-    write_json(directory / ORDER, order)
+    if not although_alive and (answered := find_life(found)):
+        raise ClusterError(
+            f"the primary {answered}: it is not gone, and there would be two clusters. Stop it first, or give "
+            "--although-alive"
+        )
+    write_json(directory / ORDER, {"although_alive": although_alive})
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s:
         try:

@@ -66,11 +66,6 @@ def switch_over(
     not known yet who does: the same again finds out.
     """
     demand_alone(config)
-    if config.standbys:
-        raise ClusterError(
-            "standbys: of several a planned switch is not done yet: stop the others, leave [[standbys]] out of this "
-            "file, and start this one again; behind the switch the others follow it with its address in --endpoints"
-        )
     found = describe_standby(config)
     if not is_promoted(config):
         _hand_over(config, found, cluster, timeout_s, tell)

@@ -17,6 +17,7 @@ from ordo.cli import EXIT_FAILED, EXIT_USAGE, run
 from ordo.cluster.admin.member_store import open_stopped, open_stored
 from ordo.cluster.module.state.folder_rows import Owner, claim
 from ordo.cluster.module.state.state_store import StateStore
+from ordo.cluster.node.node import Node
 from ordo.cluster.settings.config import NodeSettings, load_config
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import Origin
@@ -41,7 +42,6 @@ from ordo.standby.folder import (
 )
 from ordo.standby.lag import Lag
 from ordo.standby.lives import Lives, SeedFolder
-from ordo.standby.node import PromotedNode
 from ordo.standby.promotion import promote, read_promotion
 from ordo.standby.report import find_life, remember
 
@@ -287,7 +287,7 @@ def test_a_crash_behind_the_new_epoch_takes_nothing_of_the_report(
     done = read_promotion(copy)
     assert is_promoted(copy) and done is not None and order.exists()
     lines: list[str] = []
-    assert Lives(Primary([], report=lines.append)).next_life(copy) is PromotedNode
+    assert Lives(Primary([], report=lines.append)).next_life(copy) is Node
     assert lines == list(done.lines()) and not order.exists()
 
     write_json(order, {})  # the same crash, and the command comes first
@@ -354,7 +354,7 @@ def test_a_process_that_has_the_folder_carries_the_order_out_also_between_two_li
     assert process.next_life(copy) is not None  # its node is not there yet, and no node has the folder
     monkeypatch.setattr("ordo.standby.standby_commands.time.sleep", lambda _: done.append(process.next_life(copy)))
     status, out, _ = told(capsys, "promote", "--config", str(path), "--json")
-    assert status == 0 and done == [PromotedNode], "the command has left it to the process"
+    assert status == 0 and done == [Node], "the command has left it to the process"
     with open_stored(copy) as store:
         assert store.folder.origin is not None and store.folder.origin.identity.hex() == json.loads(out)["identity"]
     with pytest.raises(StorageInUseError), FileStorage(open_lmdb).lock_directory(str(copy.cluster_dir)):
@@ -396,7 +396,7 @@ def test_a_crash_while_a_copy_is_begun_anew_is_followed_by_the_same(
     with open_stored(copy) as store, pytest.raises(ClusterError, match="is a standby's"):
         claim(store.folder, OWNER, "/data", 1)
     write_json(copy.node.data_dir / ORDER, {})
-    assert process.next_life(copy) is PromotedNode, "the log before the gap is gone on with"
+    assert process.next_life(copy) is Node, "the log before the gap is gone on with"
     assert is_promoted(copy) and len(seeds) == 1
 
 
@@ -421,7 +421,7 @@ def test_an_order_ends_the_copying_where_there_is_a_log_from_before_a_gap(
     write_json(copy.node.data_dir / ORDER, {})
     begin_anew(copy)
     with SeedFolder(copy.node.data_dir, None, state_path=copy.cluster_dir / "state.mdb") as folder:
-        assert Lives(Primary([]))._copy(folder, transport, OWNER.member_id, ["h:1"])
+        assert Lives(Primary([]))._copy(folder, transport, OWNER.member_id)
     assert is_begun_anew(copy) and backup.close.called
 
 

@@ -20,7 +20,7 @@ from ordo.runtime.native.clock import VirtualClock
 from ordo.salvage.holdings import examine
 from ordo.salvage.new_epoch import go_on_alone
 from ordo.standby.feed import Primary
-from ordo.standby.node import Orders, StandbyNode
+from ordo.standby.node import StandbyNode
 from tests.simulation.damage import storage_of
 from tests.simulation.history import Violation
 from tests.simulation.invariants.new_epoch_continues import NewEpochContinues
@@ -51,7 +51,7 @@ class NamedStandby(SimulatedStandby):
         if self.is_promoted:
             return Node(self.config, seams, services)
         primary = Primary(self._addresses, report=lambda text: self.world.note(f"{self.name}: {text}"))
-        self.made = StandbyNode(self.config, seams, services, primary=primary, orders=Orders(number=lambda: NUMBER))
+        self.made = StandbyNode(self.config, seams, services, primary=primary, number=lambda: NUMBER)
         return self.made
 
     @property

@@ -333,11 +333,6 @@ class LogKeeper:
         self._sequencer.detach_recording(int(self._archive.descriptor(self.recording_id).stop_position))
         self._sequencer.scan_to_end()
 
-    @property
-    def copied_position(self) -> int:
-        """Up to here a standby that copies nothing has the log; -1: it has none."""
-        return -1 if self.recording_id == NULL_VALUE else int(self._archive.descriptor(self.recording_id).stop_position)
-
     # -- both
 
     @property

@@ -21,7 +21,6 @@ _START = b"start"
 _RECOVERING = b"recovering"
 _REJOINING = b"rejoining"
 _STANDBY = b"standby"
-_HOLD = b"hold"
 _BEGUN_ANEW = b"2"
 _PEER = b"peer/"
 _PEER_CLUSTER = b"peer-cluster/"
@@ -30,7 +29,6 @@ _ORIGIN_ROW = struct.Struct(f">{IDENTITY_BYTES}sq")
 _START_ROW = struct.Struct(">qq")
 _I32 = struct.Struct(">i")
 _REJOINING_ROW = struct.Struct(">q")
-_HOLD_ROW = struct.Struct(">qi")
 _RECOVERING_ROW = struct.Struct(">qq")
 
 
@@ -60,19 +58,10 @@ class Recovering(NamedTuple):
     """It knew the log to be committed up to here."""
 
 
-class Hold(NamedTuple):
-    """For which promotion a standby stands still, one of several of the same primary."""
-
-    promotion: int
-    """Drawn for it; 0: it was carried out before this standby heard of it."""
-    candidate_id: int
-    """The standby that is to be promoted, or was."""
-
-
 class FolderRows:
     """The rows of a store that say whose the folder is, and what is being made of it.
 
-    The keys are `owner`, `origin`, `start`, `recovering`, `rejoining`, `standby`, `hold`, `peer/<member id>` and
+    The keys are `owner`, `origin`, `start`, `recovering`, `rejoining`, `standby`, `peer/<member id>` and
     `peer-cluster/<member id>`.
 
     Every change is durable when the call returns.
@@ -165,25 +154,10 @@ class FolderRows:
         with self._store.transaction() as txn:
             txn.put(_STANDBY, _BEGUN_ANEW if begins_anew else b"1")
 
-    @property
-    def hold(self) -> Hold | None:
-        """For which promotion this standby copies nothing more of its primary's log; None: for none."""
-        row = self._store.get(_HOLD)
-        return Hold(*_HOLD_ROW.unpack(row)) if row else None
-
-    def put_hold(self, hold: Hold | None) -> None:
-        """Note for which promotion this standby holds; None: it follows its primary."""
-        with self._store.transaction() as txn:
-            if hold is None:
-                txn.delete(_HOLD)
-            else:
-                txn.put(_HOLD, _HOLD_ROW.pack(*hold))
-
     def begin_epoch(self, txn: Transaction, origin: Origin) -> None:
         """End a recovery or a promotion: the folder is another cluster's, which has met no other member yet."""
         txn.delete(_RECOVERING)
         txn.delete(_STANDBY)
-        txn.delete(_HOLD)
         self._forget_peers(txn)
         txn.put(_ORIGIN, _ORIGIN_ROW.pack(*origin))
 
@@ -191,7 +165,6 @@ class FolderRows:
         """End a rejoin: the log, which ends at a position, is a copy of another cluster's."""
         origin = self.origin
         txn.delete(_REJOINING)
-        txn.delete(_HOLD)
         self._forget_peers(txn)
         if origin is not None and origin.position > log_position:
             txn.delete(_ORIGIN)  # the record that named it is not in the log any more
