@@ -54,13 +54,13 @@ def folder(cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     return tmp_path
 
 
-def line_of(page: str, *words: str) -> list[str]:
-    """The words of the page's line with these, without `ordo`, comments and where the output goes."""
+def line_of(page: str, *words: str, without: str = "\n") -> list[str]:
+    """The words of the one line of a page with these, not `without`; less `ordo`, comments and redirection."""
     (found,) = (
         line
         for text in Page(page).take_all("sh")
         for line in text.replace("\\\n", " ").splitlines()
-        if all(word in line for word in words)
+        if all(word in line for word in words) and without not in line
     )
     name, *given = shlex.split(found.partition(" >")[0], comments=True)
     assert name == "ordo", found
@@ -93,7 +93,7 @@ def test_orders_from_elsewhere(cluster: LocalCluster, folder: Path, capsys: pyte
 def test_a_gateway_with_a_console(cluster: LocalCluster, folder: Path) -> None:
     listen, console = (str(port) for port in find_ports(2))
     addresses = {"10.0.0.9:0": "127.0.0.1:0", "10.0.0.9:50051": f"127.0.0.1:{listen}", "8080": console}
-    plain = own(cluster, line_of("GATEWAY.md", "ordo gateway", "--listen"), **addresses)
+    plain = own(cluster, line_of("GATEWAY.md", "ordo gateway", "--listen", without="--workers"), **addresses)
     with in_background(plain, folder / "gateway.log"), grpc.insecure_channel(f"127.0.0.1:{listen}") as channel:
         stub = ordo_pb2_grpc.AdministrationStub(channel)  # type: ignore[no-untyped-call]
         metadata = [("authorization", f"Bearer {TOKEN}")]
