@@ -103,7 +103,7 @@ def describe_entry(entry: LogEntry, schemas: LogSchemas | None = None) -> str:
     if entry.kind in (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT):
         more = "" if len(entry.payload) <= PAYLOAD_LENGTH_MAX else "..."
         head += f" session={entry.session_id} length={len(entry.payload)}"
-        if schemas is not None and (said := describe_message(schemas.decode(entry.payload))):
+        if schemas is not None and (said := describe_message(schemas.decode(entry.payload, entry.position))):
             return printable(f"{head} {said}")
         return f"{head} {entry.payload[:PAYLOAD_LENGTH_MAX]!r}{more}"
     known = {"timestamp", "leadership_term_id"}

@@ -26,7 +26,7 @@ from ordo.cluster.wire.streams import LOCAL_STREAMS_STEP, LOG_STREAM_ID, MODULE_
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.runtime.errors import ConfigurationError, DecodeError, MessageError, OrdoError, StorageMissingError
 from ordo.runtime.io.storage import FileStorage
-from ordo.service_api.messages.logged import LoggedSchema, describe_conflict, extends
+from ordo.service_api.messages.logged import NO_SERVICE, LoggedSchema, describe_conflict, extends
 from ordo.service_api.messages.message import Schema
 from ordo.service_api.messages.plain import values_of
 
@@ -91,7 +91,7 @@ class Lineage(NamedTuple):
 
 
 class LogSchemas:
-    """The schemas of one log. `problem`: why the newest of those that cannot be read is left out."""
+    """The schemas of one log. `problem`: why the first of those that cannot be read is left out."""
 
     def __init__(self, logged: Iterable[LoggedSchema] = ()) -> None:
         self._logged: list[LoggedSchema] = []
@@ -100,6 +100,10 @@ class LogSchemas:
         self.readers: list[Lineage] = []
         """What `read` goes by, in the order of the log; services that have the same messages share one."""
         self.problem = ""
+        self.lost_from = POSITION_MAX
+        """Behind this position the log has a schema that cannot be read: it may be one of any message."""
+        self._lost: dict[int, int] = {}
+        """Service -> the position behind its first schema that cannot be read."""
         self.searched_to = 0
         """Up to this position of the log they were looked for."""
         for one in logged:
@@ -110,12 +114,12 @@ class LogSchemas:
 
     def add(self, one: LoggedSchema) -> None:
         """Add a schema, behind those of earlier positions; one that is known changes nothing."""
-        if any((one.service_id, one.digest) == (known.service_id, known.digest) for known in self._logged):
-            return
         try:
             schema = one.schema
         except MessageError as error:
-            self.problem = f"the log at position {one.position}: {error.message}"
+            self._lose(one, error.message)
+            return
+        if any((one.service_id, one.digest) == (known.service_id, known.digest) for known in self._logged):
             return
         self._logged.append(one)
         key = one.service_id, schema.id
@@ -124,10 +128,17 @@ class LogSchemas:
         self._lineages[key] = Lineage(one.service_id, schema, one.position) if known is None else known.continued(one)
         self.readers = _readers_of(self._lineages.values())
 
+    def _lose(self, one: LoggedSchema, reason: str) -> None:
+        self._lost[one.service_id] = min(one.position, self._lost.get(one.service_id, POSITION_MAX))
+        if one.position < self.lost_from:
+            self.lost_from = one.position
+            self.problem = f"the log at position {one.position}: {reason}" if one.digest else reason
+
     def copy(self) -> LogSchemas:
         """Return the same schemas, to which others can be added."""
         made = LogSchemas(self._logged)
-        made.problem, made.searched_to = self.problem, self.searched_to
+        made.problem, made.lost_from, made.searched_to = self.problem, self.lost_from, self.searched_to
+        made._lost = dict(self._lost)
         return made
 
     def note(self, entry: LogEntry) -> None:
@@ -145,13 +156,17 @@ class LogSchemas:
         """The newest schemas, by service and id: each reads all messages of its id."""
         return [schema for _, schema in sorted(self._newest.items(), key=lambda item: item[0])]
 
-    def decode(self, payload: bytes) -> dict[int, object]:
+    def decode(self, payload: bytes, position: int = POSITION_MAX) -> dict[int, object]:
         """Return what a payload is by the newest schema that each service has of its id.
 
         All services are given all messages, so where several have a schema of one id, each may read it in its own way.
+        Behind a schema that cannot be read, its service says nothing; `position` is that of the payload.
         """
         found: dict[int, object] = {}
+        lost_from = self._lost.get(NO_SERVICE, POSITION_MAX)
         for (service_id, _), schema in sorted(self._newest.items(), key=lambda item: item[0]):
+            if min(lost_from, self._lost.get(service_id, POSITION_MAX)) < position:
+                continue
             try:
                 found[service_id] = schema.decode(payload)
             except MessageError:
@@ -162,8 +177,11 @@ class LogSchemas:
         """Return the message that a payload at a position is. Raises MessageError, which says why that is not known.
 
         Unlike `decode` it vouches for what it returns: not for messages in front of their schema, which code that
-        nobody knows may have written, nor for those that two services read differently.
+        nobody knows may have written, nor for those that two services read differently, nor for any behind a schema
+        that cannot be read: that may be of any message, and any service.
         """
+        if position > self.lost_from and len(payload) >= HEADER_LENGTH:
+            raise MessageError(f"from position {self.lost_from} on it is not known what messages are: {self.problem}")
         found: list[tuple[Lineage, object]] = []
         problem = self._describe_unknown(payload)
         for one in self.readers:
@@ -220,6 +238,10 @@ class SnapshotSchemas(NamedTuple):
 
     log_position: int
     schemas: list[LoggedSchema]
+
+
+NO_SNAPSHOT = SnapshotSchemas(0, [])
+"""What stands for a snapshot where there is none."""
 
 
 def schemas_of(
@@ -282,27 +304,39 @@ def _find(
     Or the log behind what is `known`, as far as that is still there.
     """
     logs = [one for one in recordings if one.stream_id == LOG_STREAM_ID]
-    position = logs[-1].start_position if logs else 0
-    goes_on = known is not None and position <= known.searched_to
-    found = known.copy() if known is not None and goes_on else LogSchemas()
-    position = max(position, found.searched_to)
-    for one in () if goes_on else reversed(recordings):
-        if (one.stream_id - MODULE_SNAPSHOT_STREAM_ID) % LOCAL_STREAMS_STEP == 0:
-            snapshot = read_snapshot(read(one, one.start_position))
-            if snapshot is not None and snapshot.log_position <= end:
-                position = max(position, snapshot.log_position)
-                for schema in snapshot.schemas:
-                    found.add(schema)
-                break
+    start = logs[-1].start_position if logs else 0
+    if known is not None and start <= known.searched_to:
+        found, position = known.copy(), known.searched_to
+    else:
+        snapshot = _newest(recordings, read, end)
+        found, position = LogSchemas(in_front(snapshot, start)), max(start, snapshot.log_position)
     found.searched_to = position
     for message in read(logs[-1], position) if logs else ():
         found.searched_to = message.position
         if message.payload[2:6] != _SCHEMA_EVENT:
             continue
-        values = schema_event(message.payload)
-        if values is not None:
-            found.add(LoggedSchema(message.position, values.service_id, values.digest, values.packed))
+        found.add(recorded_schema(message.position, message.payload))
     return found
+
+
+def _newest(recordings: Sequence[RecordingDescriptor], read: Read, end: int) -> SnapshotSchemas:
+    for one in reversed(recordings):
+        if (one.stream_id - MODULE_SNAPSHOT_STREAM_ID) % LOCAL_STREAMS_STEP == 0:
+            snapshot = read_snapshot(read(one, one.start_position))
+            if snapshot is not None and snapshot.log_position <= end:
+                return snapshot
+    return NO_SNAPSHOT
+
+
+def in_front(snapshot: SnapshotSchemas, start: int) -> list[LoggedSchema]:
+    """Return the schemas of a snapshot, and what stands for those between it and where the log begins."""
+    if start <= snapshot.log_position:
+        return snapshot.schemas
+    reason = (
+        f"the log begins at {start}, and its newest whole snapshot up to there is of position {snapshot.log_position}: "
+        "schemas between them are lost; a newer snapshot has them"
+    )
+    return [*snapshot.schemas, LoggedSchema.lost(snapshot.log_position, reason)]
 
 
 def logged_in(entry: LogEntry) -> LoggedSchema:
@@ -311,12 +345,16 @@ def logged_in(entry: LogEntry) -> LoggedSchema:
     return LoggedSchema(entry.position, entry.values.service_id, values.digest, values.packed)
 
 
-def schema_event(record: bytes) -> records.SchemaEvent | None:
+def recorded_schema(position: int, record: bytes) -> LoggedSchema:
+    """Return the schema of a record that says of itself that it has one."""
     try:
-        table, values = ordo_codecs.decode(record) or (None, None)
-    except DecodeError:
-        return None
-    return cast("records.SchemaEvent", values) if table is ordo_codecs.SCHEMA_EVENT else None
+        _, found = ordo_codecs.decode(record) or (None, None)
+    except DecodeError as error:
+        return LoggedSchema.lost(position, f"the record of a schema at position {position} is damaged: {error.message}")
+    if found is None:
+        return LoggedSchema.lost(position, f"the record of a schema at position {position} is no such record")
+    values = cast("records.SchemaEvent", found)
+    return LoggedSchema(position, values.service_id, values.digest, values.packed)
 
 
 def read_snapshot(messages: Iterable[Recorded]) -> SnapshotSchemas | None:

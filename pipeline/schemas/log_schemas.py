@@ -1,8 +1,9 @@
 """The schemas that a log has for its messages, found where a read is planned; and decoders made of them.
 
 They are looked for in the newest snapshot of the consensus module that is whole, and in what may be read of the log
-behind it. So it takes no look at the whole log where there are snapshots, and finds what was in a part of the log that
-was let go. A damaged log ends the search: the read tells of the damage, after the rows before it.
+behind it, whose checksums are verified. So it takes no look at the whole log where there are snapshots, and finds what
+was in a part of the log that was let go. What cannot be read of the log may have been a schema: behind damage, and
+behind a snapshot that ends in front of where the log begins, no message is vouched for.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from ordo.cluster.wire.streams import LOCAL_STREAMS_STEP, MODULE_SNAPSHOT_STREAM_ID
-from ordo.follow.log_schemas import LogSchemas, SnapshotSchemas, read_snapshot, schema_event
+from ordo.follow.log_schemas import NO_SNAPSHOT, LogSchemas, SnapshotSchemas, in_front, read_snapshot, recorded_schema
 from ordo.pipeline.decoding.batches import arrow_schema
 from ordo.pipeline.decoding.errors import CorruptRecordingError, PipelineError
 from ordo.pipeline.decoding.log_decoder import LogDecoder
@@ -86,9 +87,7 @@ def find_schemas(options: ReadSettings) -> tuple[LoggedSchema, ...]:
 def schemas_in(rows: pa.RecordBatch | pa.Table) -> Iterator[LoggedSchema]:
     """Yield the schemas in rows of kind `schema` with their positions and payloads."""
     for position, payload in zip(rows["position"].to_pylist(), rows["payload"].to_pylist(), strict=True):
-        event = schema_event(payload)
-        if event is not None:
-            yield LoggedSchema(position, event.service_id, event.digest, event.packed)
+        yield recorded_schema(position, payload)
 
 
 class _Message(NamedTuple):
@@ -100,38 +99,42 @@ def _of_recording(log: Recording, options: ReadSettings) -> Iterator[LoggedSchem
     is_copy = bool(log.copied)  # all of it was committed
     beside = open_recordings([log.directory], "all", "auto" if is_copy else "recorded", None, options.storage)
     snapshot = _newest(beside, log.limit)
-    yield from snapshot.schemas
-    wanted = Predicates(kind=frozenset([SCHEMA_KIND])).narrowed("position", snapshot.log_position + 1, INT64_MAX)
-    tasks = plan([log], wanted, PARTITION_BYTES, None, 0)
-    yield from _before_damage(batch for task in tasks for batch in read_runs(task, wanted, COLUMNS, BATCH_ROWS, False))
+    yield from in_front(snapshot, log.start)
+    behind = Predicates().narrowed("position", snapshot.log_position + 1, INT64_MAX)
+    wanted = replace(behind, kind=frozenset([SCHEMA_KIND]))
+    tasks = plan([log], behind, PARTITION_BYTES, None, 0)  # all of it: an index of damaged bytes may lack a schema
+    batches = (batch for task in tasks for batch in read_runs(task, wanted, COLUMNS, BATCH_ROWS, True))
+    yield from _before_damage(batches, snapshot.log_position)
 
 
 def _of_nodes(log: NetworkLog, commit: str) -> Iterator[LoggedSchema]:
     found = log.survey()
     end = min(found.end_position, int(commit)) if commit.isdigit() else found.end_position
     snapshot = _newest(open_nodes([SCHEME + ",".join(log.addresses)], "all", "auto", log.access), end)
-    yield from snapshot.schemas
+    yield from in_front(snapshot, found.start_position)
     wanted = Predicates(kind=frozenset([SCHEMA_KIND]))
     runs = plan_network(log, found, snapshot.log_position, end, 0, PARTITION_BYTES, None)
-    yield from _before_damage(batch for run in runs for batch in read_network(run, wanted, COLUMNS, BATCH_ROWS))
+    batches = (batch for run in runs for batch in read_network(run, wanted, COLUMNS, BATCH_ROWS))
+    yield from _before_damage(batches, snapshot.log_position)
 
 
-def _before_damage(batches: Iterable[pa.RecordBatch]) -> Iterator[LoggedSchema]:
+def _before_damage(batches: Iterable[pa.RecordBatch], after: int) -> Iterator[LoggedSchema]:
+    """Yield the schemas in rows behind `after`, and what stands for all behind damage."""
     try:
         for batch in batches:
             yield from schemas_in(batch)
-    except CorruptRecordingError:
-        return
+    except CorruptRecordingError as error:
+        yield LoggedSchema.lost(max(error.position, after), str(error))
 
 
 def _newest(recordings: Sequence[Recording], limit: int) -> SnapshotSchemas:
-    """Return what the newest whole snapshot of the log up to `limit` has; one of position 0 where there is none."""
+    """Return what the newest whole snapshot of the log up to `limit` has."""
     for one in reversed(recordings):
         if (one.descriptor.stream_id - MODULE_SNAPSHOT_STREAM_ID) % LOCAL_STREAMS_STEP == 0:
             snapshot = read_snapshot(_messages(one))
             if snapshot is not None and snapshot.log_position <= limit:
                 return snapshot
-    return SnapshotSchemas(0, [])
+    return NO_SNAPSHOT
 
 
 def _messages(recording: Recording) -> Iterator[_Message]:

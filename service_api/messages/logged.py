@@ -27,6 +27,8 @@ SCHEMA_BYTES_MAX = 256 * 1024
 PACKED_BYTES_MAX = 8 * 1024 - 128
 """So long it may be packed: a record of the smallest log has 8 KiB, with what else it says."""
 
+NO_SERVICE = -1
+"""Of what stands for the schemas of all services."""
 VALUES_MAX = 1 << 16
 """Values of all its messages: composites that refer twice to one another have twice as many at each level."""
 
@@ -50,9 +52,16 @@ class LoggedSchema(NamedTuple):
     digest: bytes
     packed: bytes
 
+    @classmethod
+    def lost(cls, position: int, reason: str) -> LoggedSchema:
+        """Return what stands for all schemas that the log may have behind a position, where these cannot be known."""
+        return cls(position, NO_SERVICE, b"", reason.encode())
+
     @property
     def schema(self) -> Schema:
-        """The classes of its messages. Raises MessageError for what is damaged."""
+        """The classes of its messages. Raises MessageError for what is damaged or lost."""
+        if not self.digest:
+            raise MessageError(self.packed.decode())
         return unpack_schema(self.digest, self.packed)
 
 
@@ -72,7 +81,9 @@ def pack_schema(schema: Schema) -> PackedSchema:
 
 
 def unpack_xml(digest: bytes, packed: bytes) -> str:
-    """Return the XML of a schema. Raises MessageError for what is damaged."""
+    """Return the XML of a schema. Raises MessageError for what is damaged, or longer than anything that is written."""
+    if len(packed) > PACKED_BYTES_MAX:
+        raise MessageError(f"schema {digest.hex()[:16]} has {len(packed)} bytes: allowed are {PACKED_BYTES_MAX}")
     stream = zlib.decompressobj()
     try:
         xml = stream.decompress(packed, SCHEMA_BYTES_MAX + 1)
@@ -86,9 +97,10 @@ def unpack_xml(digest: bytes, packed: bytes) -> str:
 
 def unpack_schema(digest: bytes, packed: bytes) -> Schema:
     """Return a schema with classes for its messages. Raises MessageError for what is damaged, or is no schema."""
+    xml = unpack_xml(digest, packed)
     found = _schemas.get(digest)
     if found is None:
-        found = _schemas[digest] = _schema_of(unpack_xml(digest, packed), f"logged_{digest.hex()}")
+        found = _schemas[digest] = _schema_of(xml, f"logged_{digest.hex()}")
     return found
 
 

@@ -44,7 +44,7 @@ class BankLog:
         self.folder = folder
         (folder / "archive").mkdir(parents=True)
         self.positions: list[int] = []
-        with _builder(folder, begins_at) as builder:
+        with builder_from(folder, begins_at) as builder:
             self._append(builder, new_term(begins_at))
             self._append(builder, session_open())
             for index, transfer in enumerate(transfers):
@@ -92,7 +92,8 @@ class BankLog:
             store.close()
 
 
-def _builder(folder: Path, begins_at: int) -> RecordingBuilder:
+def builder_from(folder: Path, begins_at: int) -> RecordingBuilder:
+    """Return the builder of a log whose segments in front of a position were let go."""
     builder = RecordingBuilder(str(folder / "archive"), initial_term_id=0, term_length=1 << 16, segment_length=1 << 16)
     while builder.writer.position < begins_at:
         builder.writer.end_term()

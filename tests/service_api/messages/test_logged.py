@@ -144,8 +144,22 @@ def test_damage_is_one_error() -> None:
     assert unpack_schema(digest, whole).id == 1
 
 
+def test_what_is_longer_than_anything_that_is_written_is_not_read() -> None:
+    digest, packed = pack_schema(Schema("some", Order))
+    longer = zlib.compress(zlib.decompress(packed), 0) + bytes(PACKED_BYTES_MAX)
+    with pytest.raises(MessageError, match=f"has {len(longer)} bytes: allowed are {PACKED_BYTES_MAX}"):
+        unpack_schema(digest, longer)
+
+
+def test_damaged_bytes_of_a_schema_that_was_read_before_are_refused() -> None:
+    digest, packed = pack_schema(Schema("some", Order))
+    assert unpack_schema(digest, packed).id == 1
+    with pytest.raises(MessageError, match="damaged"):
+        unpack_schema(digest, packed[:-9])
+
+
 def test_xml_that_would_fill_the_memory_is_not_unpacked() -> None:
-    bomb = zlib.compress(b" " * (100 << 20), 9)
+    bomb = zlib.compress(b" " * (7 << 20), 9)
     with pytest.raises(MessageError, match="damaged"):
         unpack_schema(b"\2" * 32, bomb)
 
