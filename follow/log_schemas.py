@@ -28,7 +28,7 @@ from ordo.runtime.errors import ConfigurationError, DecodeError, MessageError, O
 from ordo.runtime.io.storage import FileStorage
 from ordo.service_api.messages.logged import NO_SERVICE, LoggedSchema, describe_conflict, extends
 from ordo.service_api.messages.message import Schema
-from ordo.service_api.messages.plain import values_of
+from ordo.service_api.messages.plain import says_same
 
 if TYPE_CHECKING:
     from ordo.cluster.wire import records
@@ -86,7 +86,7 @@ class Lineage(NamedTuple):
                 f"schema {self.schema.id} is in the log from position {self.since} on: which code wrote what is in "
                 "front of it is not known"
             )
-        message: object = self.schema.decode(payload)
+        message: object = self.schema.decode_recorded(payload)
         return message
 
 
@@ -94,7 +94,8 @@ class LogSchemas:
     """The schemas of one log. `problem`: why the first of those that cannot be read is left out."""
 
     def __init__(self, logged: Iterable[LoggedSchema] = ()) -> None:
-        self._logged: list[LoggedSchema] = []
+        self.logged: list[LoggedSchema] = []
+        """The schemas that can be read, in the order of the log."""
         self._newest: dict[tuple[int, int], Schema] = {}
         self._lineages: dict[tuple[int, int], Lineage] = {}
         self.readers: list[Lineage] = []
@@ -110,7 +111,7 @@ class LogSchemas:
             self.add(one)
 
     def __len__(self) -> int:
-        return len(self._logged)
+        return len(self.logged)
 
     def add(self, one: LoggedSchema) -> None:
         """Add a schema, behind those of earlier positions; one that is known changes nothing."""
@@ -119,9 +120,9 @@ class LogSchemas:
         except MessageError as error:
             self._lose(one, error.message)
             return
-        if any((one.service_id, one.digest) == (known.service_id, known.digest) for known in self._logged):
+        if any((one.service_id, one.digest) == (known.service_id, known.digest) for known in self.logged):
             return
-        self._logged.append(one)
+        self.logged.append(one)
         key = one.service_id, schema.id
         self._newest[key] = schema
         known = self._lineages.get(key)
@@ -136,7 +137,7 @@ class LogSchemas:
 
     def copy(self) -> LogSchemas:
         """Return the same schemas, to which others can be added."""
-        made = LogSchemas(self._logged)
+        made = LogSchemas(self.logged)
         made.problem, made.lost_from, made.searched_to = self.problem, self.lost_from, self.searched_to
         made._lost = dict(self._lost)
         return made
@@ -148,7 +149,7 @@ class LogSchemas:
 
     def at(self, position: int) -> list[Schema]:
         """Return the schemas that were in force at a position, by service and id."""
-        found = {(one.service_id, one.schema.id): one.schema for one in self._logged if one.position <= position}
+        found = {(one.service_id, one.schema.id): one.schema for one in self.logged if one.position <= position}
         return [schema for _, schema in sorted(found.items(), key=lambda item: item[0])]
 
     @property
@@ -168,7 +169,7 @@ class LogSchemas:
             if min(lost_from, self._lost.get(service_id, POSITION_MAX)) < position:
                 continue
             try:
-                found[service_id] = schema.decode(payload)
+                found[service_id] = schema.decode_recorded(payload)
             except MessageError:
                 continue
         return found
@@ -195,8 +196,9 @@ class LogSchemas:
         if not found:
             raise MessageError(problem)
         first, message = found[0]
+        version = int.from_bytes(payload[6:8], "big" if first.schema.is_big_endian else "little")
         for other, reading in found[1:]:
-            if type(reading).__name__ != type(message).__name__ or values_of(reading) != values_of(message):
+            if not says_same(message, reading, version):
                 raise MessageError(
                     f"services {first.service_id} and {other.service_id} read it differently, as "
                     f"{type(message).__name__} and {type(reading).__name__}: give their schemas ids of their own"

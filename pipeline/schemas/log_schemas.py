@@ -3,7 +3,7 @@
 They are looked for in the newest snapshot of the consensus module that is whole, and in what may be read of the log
 behind it, whose checksums are verified. So it takes no look at the whole log where there are snapshots, and finds what
 was in a part of the log that was let go. What cannot be read of the log may have been a schema: behind damage, and
-behind a snapshot that ends in front of where the log begins, no message is vouched for.
+where the log begins after its newest whole snapshot, no message is vouched for.
 """
 
 from __future__ import annotations

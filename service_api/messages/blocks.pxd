@@ -40,6 +40,7 @@ cdef struct Cursor:
     Py_ssize_t end
     Py_ssize_t version
     Py_ssize_t empty_rows_left
+    Py_ssize_t empty_rows_max
 
 cdef inline uint64_t load(const uint8_t* at, Py_ssize_t length, bint swaps) noexcept nogil:
     cdef uint64_t value = 0

@@ -411,7 +411,7 @@ cdef class Group:
             if cursor.offset == start:
                 cursor.empty_rows_left -= 1
                 if cursor.empty_rows_left < 0:
-                    raise MessageError(f"{self.name} has over {EMPTY_ROWS_MAX} rows without bytes")
+                    raise MessageError(f"{self.name} has over {cursor.empty_rows_max} rows without bytes")
             count -= 1
         return rows
 

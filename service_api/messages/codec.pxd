@@ -9,14 +9,14 @@ cdef class MessageCodec(BlockCodec):
     cdef readonly int template_id, schema_id, version
     cpdef bytes encode(self, object message)
     cpdef object decode(self, object payload)
-    cdef object _decode_at(self, const uint8_t* data, Py_ssize_t length)
+    cdef object _decode_at(self, const uint8_t* data, Py_ssize_t length, Py_ssize_t empty_rows_max)
     cdef Py_ssize_t _check_header(self, const uint8_t* data, Py_ssize_t length) except -1
 
 cdef class MessageSet:
     cdef int _schema_id
     cdef bint _swaps
     cdef dict _codecs
-    cdef object _decode_at(self, const uint8_t* data, Py_ssize_t length)
+    cdef object _decode_at(self, const uint8_t* data, Py_ssize_t length, Py_ssize_t empty_rows_max)
 
 cdef class MessageView:
     cdef object _payload

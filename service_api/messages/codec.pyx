@@ -26,27 +26,27 @@ cdef enum:
 
 cdef dict CODECS = {}          # class -> its MessageCodec
 
-ctypedef object (*Read)(object reader, const uint8_t* data, Py_ssize_t length)
+ctypedef object (*Read)(object reader, const uint8_t* data, Py_ssize_t length, Py_ssize_t empty_rows_max)
 
 
-cdef object read_payload(object payload, object reader, Read read):
+cdef object read_payload(object payload, object reader, Read read, Py_ssize_t empty_rows_max):
     """Have a reader read the bytes of a payload where they lie."""
     cdef Py_buffer buffer
     if PyBytes_CheckExact(payload):
-        return read(reader, <const uint8_t*>PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
+        return read(reader, <const uint8_t*>PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload), empty_rows_max)
     PyObject_GetBuffer(payload, &buffer, PyBUF_SIMPLE)
     try:
-        return read(reader, <const uint8_t*>buffer.buf, buffer.len)
+        return read(reader, <const uint8_t*>buffer.buf, buffer.len, empty_rows_max)
     finally:
         PyBuffer_Release(&buffer)
 
 
-cdef object read_one(object reader, const uint8_t* data, Py_ssize_t length):
-    return (<MessageCodec>reader)._decode_at(data, length)
+cdef object read_one(object reader, const uint8_t* data, Py_ssize_t length, Py_ssize_t empty_rows_max):
+    return (<MessageCodec>reader)._decode_at(data, length, empty_rows_max)
 
 
-cdef object read_any(object reader, const uint8_t* data, Py_ssize_t length):
-    return (<MessageSet>reader)._decode_at(data, length)
+cdef object read_any(object reader, const uint8_t* data, Py_ssize_t length, Py_ssize_t empty_rows_max):
+    return (<MessageSet>reader)._decode_at(data, length, empty_rows_max)
 
 
 cdef int check_header_length(Py_ssize_t length) except -1:
@@ -92,14 +92,14 @@ cdef class MessageCodec(BlockCodec):
 
     cpdef object decode(self, object payload):
         """Return the message that `payload` is. Raises MessageError when it is none of this class."""
-        return read_payload(payload, self, read_one)
+        return read_payload(payload, self, read_one, EMPTY_ROWS_MAX)
 
-    cdef object _decode_at(self, const uint8_t* data, Py_ssize_t length):
+    cdef object _decode_at(self, const uint8_t* data, Py_ssize_t length, Py_ssize_t empty_rows_max):
         cdef Cursor cursor
         cdef Py_ssize_t block_length = self._check_header(data, length)
         cursor.data, cursor.offset, cursor.end = data, HEADER_LENGTH, length
         cursor.version = load(data + 6, 2, self._swaps)
-        cursor.empty_rows_left = EMPTY_ROWS_MAX
+        cursor.empty_rows_max = cursor.empty_rows_left = empty_rows_max
         made = self._read(&cursor, block_length)
         if cursor.offset < length and cursor.version <= self.version:
             raise MessageError(f"{self.of_class.__name__}: {length - cursor.offset} bytes follow its end")
@@ -128,15 +128,19 @@ cdef class MessageSet:
 
     def decode(self, payload: object) -> object:
         """Return the message that `payload` is. Raises MessageError for what the schema lacks, and as `decode` does."""
-        return read_payload(payload, self, read_any)
+        return read_payload(payload, self, read_any, EMPTY_ROWS_MAX)
 
-    cdef object _decode_at(self, const uint8_t* data, Py_ssize_t length):
+    def decode_recorded(self, bytes payload not None) -> object:
+        """As `decode`, with no more rows without bytes than the payload has bytes."""
+        return read_payload(payload, self, read_any, min(EMPTY_ROWS_MAX, len(payload)))
+
+    cdef object _decode_at(self, const uint8_t* data, Py_ssize_t length, Py_ssize_t empty_rows_max):
         cdef PyObject* found = NULL
         check_header_length(length)
         if <int>load(data + 4, 2, self._swaps) == self._schema_id:
             found = PyDict_GetItemWithError(self._codecs, <int>load(data + 2, 2, self._swaps))
         if found is not NULL:
-            return (<MessageCodec>found)._decode_at(data, length)
+            return (<MessageCodec>found)._decode_at(data, length, empty_rows_max)
         known = ", ".join(f"{one.of_class.__name__} ({one.template_id})" for one in self._codecs.values())
         raise MessageError(
             f"message {load(data + 2, 2, self._swaps)} of schema {load(data + 4, 2, self._swaps)}, version "
@@ -186,7 +190,8 @@ cdef class MessageView:
         """Return a group's rows or a value of variable length: all before it is read, for that is where it begins."""
         cdef Cursor cursor
         cursor.data, cursor.offset, cursor.end = self._data, HEADER_LENGTH + self._block_length, self._length
-        cursor.version, cursor.empty_rows_left = self._version, EMPTY_ROWS_MAX
+        cursor.version = self._version
+        cursor.empty_rows_max = cursor.empty_rows_left = EMPTY_ROWS_MAX
         for group in self._codec._groups:
             rows = (<Group>group)._read(&cursor)
             if (<Group>group).name == name:

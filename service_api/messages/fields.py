@@ -107,6 +107,10 @@ class Bytes:
     length: int
 
 
+SCALE_MAX = 127
+"""Digits of a decimal after the point: its exponent is an int8, whose lowest value stands for null."""
+
+
 @dataclass(frozen=True)
 class Fixed:
     """`Annotated[Decimal, Fixed(2)]`: a decimal with `scale` digits after the point, kept as an integer."""

@@ -18,6 +18,7 @@ from ordo.runtime.errors import MessageError
 from ordo.service_api.messages.blocks import BlockCodec, Group, Names, VariableData
 from ordo.service_api.messages.fields import (
     PRIMITIVES,
+    SCALE_MAX,
     Array,
     At,
     Bytes,
@@ -224,6 +225,8 @@ class _Reader:
             return ARRAY, primitive, length * primitive.length_bytes, length, allowed
         if (fixed := _first(marks, Fixed)) is not None and base is Decimal:
             primitive = primitive_of(fixed.mantissa)
+            if not 0 <= fixed.scale <= SCALE_MAX:
+                raise self._wrong(name, f"Fixed({fixed.scale}): allowed are 0 to {SCALE_MAX} digits after the point")
             allowed = f"decimals with up to {fixed.scale} digits after the point, as a whole {_numbers(primitive)}"
             return DECIMAL, primitive, primitive.length_bytes, fixed.scale, allowed
         if (chars := _first(marks, Chars)) is not None and base is str:

@@ -28,7 +28,7 @@ PACKED_BYTES_MAX = 8 * 1024 - 128
 """So long it may be packed: a record of the smallest log has 8 KiB, with what else it says."""
 
 NO_SERVICE = -1
-"""Of what stands for the schemas of all services."""
+"""The service of what stands for the schemas of all."""
 VALUES_MAX = 1 << 16
 """Values of all its messages: composites that refer twice to one another have twice as many at each level."""
 

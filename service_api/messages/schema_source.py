@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ordo.runtime.errors import MessageError
+from ordo.service_api.messages.fields import SCALE_MAX
 from ordo.service_api.messages.schema_file import (
     CONSTANT,
     LENGTHS,
@@ -285,6 +286,8 @@ def _decimal(entry: Composite) -> Spelling | None:
     digits = -int(exponent.text or "0")
     if digits < 0 or mantissa.primitive in ("char", "float", "double"):
         return None
+    if digits > SCALE_MAX:
+        raise ValueError(f"exponent -{digits} of {entry.name}: an int8 has none below -{SCALE_MAX}")
     annotation = f"Annotated[Decimal, Fixed({digits}, {_number(mantissa)})]"
     return Spelling(annotation, LENGTHS[mantissa.primitive], mantissa.presence == OPTIONAL)
 
