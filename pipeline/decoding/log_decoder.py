@@ -11,6 +11,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -19,6 +21,7 @@ from ordo.pipeline.decoding.batches import ALL_COLUMN_NAMES, SEQUENCE
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.runtime.errors import MessageError
 from ordo.service_api.messages import layout
+from ordo.service_api.messages.codec import codec_of
 from ordo.service_api.messages.layout import DataLayout, FieldLayout, GroupLayout
 from ordo.service_api.messages.logged import VALUES_MAX, LoggedSchema, count_values
 from ordo.service_api.messages.message import layout_of_message
@@ -36,6 +39,10 @@ NUMBERS: dict[str, pa.DataType] = {
     "uint32": pa.int64(), "int64": pa.int64(), "uint64": pa.decimal128(20, 0), "float": pa.float32(),
     "double": pa.float64(),
 }  # fmt: skip
+
+
+MessageKey: TypeAlias = tuple[int, int]
+"""The ids of a message's schema and of itself: what a name once given belongs to."""
 
 
 @dataclass(frozen=True)
@@ -80,47 +87,67 @@ class LogDecoder:
 
 
 class Reading:
-    """The schemas of one log, ready to read with, and the columns of their messages."""
+    """The schemas of one log, ready to read with, and the columns of their messages.
+
+    Names are given in the order in which messages came into the log, so what comes later changes none of them.
+    """
 
     def __init__(self, logged: Iterable[LoggedSchema]) -> None:
         self._schemas = LogSchemas(logged)
         self.columns: dict[str, pa.DataType] = {}
         self._names: dict[type, str] = {}
         """Class of a message -> its column."""
+        self._problems: dict[type, str] = {}
+        """Class of a message -> why it has no column."""
+        self._renamed: set[type] = set()
+        """Messages with fields that are called otherwise in their columns."""
+        self._given: dict[str, tuple[MessageKey, pa.DataType | None]] = {}
+        """Name in small letters -> whose it is."""
         self._counted: dict[type, int] = {}
         self._values_left = VALUES_MAX
+        read_by: dict[MessageKey, list[tuple[int, type]]] = {}
         for reader in self._schemas.readers:
             for one in reader.schema.messages:
-                self._add(one, (f"_{reader.schema.id}", f"_{reader.schema.id}_{reader.service_id}"))
+                read_by.setdefault(_key_of(one), []).append((reader.service_id, one))
+        for key, name in _first_names(self._schemas.logged).items():
+            for service_id, one in read_by.get(key, ()):
+                self._add(one, key, [name, f"{name}_{key[0]}", f"{name}_{key[0]}_{service_id}"])
 
-    def _add(self, of_class: type, suffixes: tuple[str, ...]) -> None:
-        """Give a message a column: one of its name, unless that is taken by something else."""
+    def _add(self, of_class: type, key: MessageKey, names: list[str]) -> None:
+        """Give a message a column: one of the first of these names that is not taken by something else."""
         self._values_left -= count_values(of_class, self._counted)
         if self._values_left < 0:
+            self._problems[of_class] = "other messages have all the columns that there is room for"
             return
-        kind = _struct(of_class)
-        known = {name.lower(): name for name in self.columns}
-        for suffix in ("", *suffixes):
-            name = of_class.__name__ + suffix
-            other = known.get(name.lower())
-            if name.lower() not in TAKEN and (other is None or (other == name and self.columns[other] == kind)):
+        kind = self._kind_of(of_class)
+        for name in names:
+            if name.lower() not in TAKEN and self._given.setdefault(name.lower(), (key, kind)) == (key, kind):
                 self._names[of_class] = name
-                if kind.num_fields:  # files have no struct without fields
+                if kind is not None and kind.num_fields:  # files have no struct without fields
                     self.columns[name] = kind
+                if _has_renamed(of_class):
+                    self._renamed.add(of_class)
                 return
+        self._problems[of_class] = "other messages have its name"
+
+    def _kind_of(self, of_class: type) -> pa.DataType | None:
+        try:
+            return _struct(of_class)
+        except PipelineError as error:
+            self._problems[of_class] = str(error)
+            return None
 
     def decode(self, payload: bytes, position: int) -> tuple[str, int, dict[str, object]]:
         try:
             message = self._schemas.read(payload, position)
         except MessageError as error:
             raise ValueError(error.message) from error
-        name = self._names.get(type(message))
-        if name is None:
-            raise ValueError(
-                f"{type(message).__name__} has no column: other messages have its name, or all that there is room for"
-            )
-        is_big_endian = layout_of_message(type(message)).is_big_endian
-        return name, int.from_bytes(payload[6:8], "big" if is_big_endian else "little"), values_of(message)
+        of_class = type(message)
+        if of_class in self._problems:
+            raise ValueError(f"{of_class.__name__} has no column: {self._problems[of_class]}")
+        version = int.from_bytes(payload[6:8], "big" if layout_of_message(of_class).is_big_endian else "little")
+        values = values_of(message)
+        return self._names[of_class], version, _rename(of_class, values) if of_class in self._renamed else values
 
 
 @lru_cache(maxsize=16)
@@ -128,10 +155,63 @@ def _reading_of(logged: tuple[LoggedSchema, ...]) -> Reading:
     return Reading(logged)
 
 
+def _key_of(of_class: type) -> MessageKey:
+    codec = codec_of(of_class)
+    return codec.schema_id, codec.template_id
+
+
+def _first_names(logged: Iterable[LoggedSchema]) -> dict[MessageKey, str]:
+    """Return the names that messages had when they came into the log, in the order in which they did."""
+    found: dict[MessageKey, str] = {}
+    for one in logged:
+        for of_class in one.schema.messages:
+            found.setdefault(_key_of(of_class), of_class.__name__)
+    return found
+
+
 def _struct(of_class: type) -> pa.DataType:
     """Return the type of a message's, a row's or a composite's column, without parts that have no fields."""
-    parts = [(one.name, _type(one)) for one in layout_of_message(of_class).parts]
+    names = _field_names(of_class)
+    parts = [(names[one.name], _type(one)) for one in layout_of_message(of_class).parts]
     return pa.struct([(name, kind) for name, kind in parts if not _is_empty(kind)])
+
+
+def _field_names(of_class: type) -> dict[str, str]:
+    """Return how fields are called in a struct: engines see no difference between `price` and `Price`.
+
+    A number goes behind the later of two, by the version that they came with.
+    """
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for one in sorted(layout_of_message(of_class).parts, key=lambda part: part.since):
+        name = one.name
+        for number in count(2):
+            if name.lower() not in taken:
+                break
+            name = f"{one.name}_{number}"
+        taken.add(name.lower())
+        found[one.name] = name
+    return found
+
+
+def _inner_classes(of_class: type) -> list[tuple[str, type]]:
+    found = layout_of_message(of_class)
+    composites = [(one.name, one.of) for one in found.fields if one.kind == layout.COMPOSITE]
+    return composites + [(one.name, one.row_class) for one in found.groups]
+
+
+def _has_renamed(of_class: type) -> bool:
+    is_renamed = any(name != column for name, column in _field_names(of_class).items())
+    return is_renamed or any(_has_renamed(inner) for _, inner in _inner_classes(of_class))
+
+
+def _rename(of_class: type, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a message by the names of its column's fields."""
+    for name, inner in _inner_classes(of_class):
+        value = values[name]
+        values[name] = [_rename(inner, row) for row in value] if isinstance(value, list) else _rename(inner, value)
+    names = _field_names(of_class)
+    return {names[name]: value for name, value in values.items()}
 
 
 def _is_empty(kind: pa.DataType) -> bool:

@@ -9,10 +9,10 @@ over.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -24,6 +24,8 @@ MESSAGE_KINDS = ("message", "request")
 """Kinds of record by which clients, services and applications send."""
 _BLOCK_LENGTH = struct.Struct("<H")
 SBE_HEADER_BYTES = 8
+_Row: TypeAlias = tuple[str | None, int | None, str | None, Any]
+"""Message, version, problem and values of a payload."""
 
 
 def application_bytes(kind: str | None, payload: bytes) -> bytes | None:
@@ -235,16 +237,29 @@ def decode_batches(
         positions = batch["position"].to_pylist() if has_positions else [0] * batch.num_rows
         rows = zip(kinds_of, batch[column].to_pylist(), positions, strict=True)
         found = [_decode_kind(decoder, *row) for row in rows]
-        extra: list[Sequence[Any]] = [[row[index] for row in found] for index in range(3)]
-        extra += [[row[3] if row[0] == name else None for row in found] for name in names]
-        kinds = schema.types[batch.num_columns :]
-        arrays = [pa.array(values, kind) for values, kind in zip(extra, kinds, strict=True)]
+        arrays = [pa.array([row[index] for row in found], kind) for index, kind in enumerate(FOUND_COLUMNS.values())]
+        kinds = schema.types[batch.num_columns + len(arrays) :]
+        arrays += _spread(found, zip(names, kinds, strict=True))
         yield pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=schema)
 
 
-def _decode_kind(
-    decoder: PayloadDecoder, kind: str | None, payload: bytes | None, position: int
-) -> tuple[str | None, int | None, str | None, Any]:
+def _spread(found: Sequence[_Row], columns: Iterable[tuple[str, pa.DataType]]) -> Iterator[pa.Array]:
+    """Yield a column for each message: its values at its rows. One that no row has costs nothing for each row."""
+    rows_of: dict[str | None, list[int]] = {}
+    for index, row in enumerate(found):
+        rows_of.setdefault(row[0], []).append(index)
+    for name, kind in columns:
+        rows = rows_of.get(name)
+        if rows is None:
+            yield pa.nulls(len(found), kind)
+            continue
+        places: list[int | None] = [None] * len(found)
+        for place, index in enumerate(rows):
+            places[index] = place
+        yield pa.array([found[index][3] for index in rows], kind).take(pa.array(places, pa.int32()))
+
+
+def _decode_kind(decoder: PayloadDecoder, kind: str | None, payload: bytes | None, position: int) -> _Row:
     data = application_bytes(kind, payload or b"")
     if data is None:
         return None, None, None, None

@@ -192,7 +192,7 @@ class Schema:
         """Return the message that `payload` is, of whichever class. Raises MessageError for what the schema lacks."""
         return self._set.decode(payload)
 
-    def decode_recorded(self, payload: bytes) -> Any:
+    def decode_recorded(self, payload: bytes) -> object:
         """As `decode`, for readers of a log, which may be full of such payloads.
 
         Groups may have no more rows without bytes than the payload has bytes: a few bytes could say any number of them.

@@ -68,7 +68,7 @@ def test_messages_of_all_versions_are_read_by_the_newest_schema(tmp_path: Path) 
         PositionWithCents(4, 40),
     ]
     rows = rows_of(write_log(tmp_path, records))
-    found = [(row["version"], row["PositionWithCents"]["account"], row["PositionWithCents"]["cents"]) for row in rows]
+    found = [(row["version"], row["Position_1"]["account"], row["Position_1"]["cents"]) for row in rows]
     assert found == [(0, 1, None), (1, 2, Decimal(20)), (0, 3, None), (1, 4, Decimal(40))]
 
 
@@ -94,7 +94,7 @@ def test_a_log_that_was_let_go_has_its_schemas_in_a_snapshot(tmp_path: Path, is_
 def test_schemas_behind_the_snapshot_are_found_too(tmp_path: Path) -> None:
     folder = write_log(tmp_path, [Position(1), event(SECOND), PositionWithCents(2, 20)])
     write_snapshot(folder, 96, [logged(FIRST, 0)])
-    assert [row["PositionWithCents"]["cents"] for row in rows_of(folder)] == [None, Decimal(20)]
+    assert [row["Position_1"]["cents"] for row in rows_of(folder)] == [None, Decimal(20)]
 
 
 def test_what_cannot_be_decoded_is_null_and_ends_nothing(tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_services_with_the_same_messages_share_their_columns(tmp_path: Path) -> 
     rows = ordo.read(
         write_log(tmp_path, [event(FIRST), event(SECOND, service_id=1), PositionWithCents(2, 20)]), decoder="log"
     ).to_arrow()
-    assert rows.column_names[-2:] == ["Order", "PositionWithCents"]
-    assert rows["PositionWithCents"].to_pylist()[-1] == {"account": 2, "cents": Decimal(20)}
+    assert rows.column_names[-2:] == ["Order", "Position_1"]
+    assert rows["Position_1"].to_pylist()[-1] == {"account": 2, "cents": Decimal(20)}
 
 
 def test_other_messages_of_one_name_have_columns_of_their_own(tmp_path: Path) -> None:
@@ -232,4 +232,4 @@ def test_a_copy_has_the_schemas_of_its_snapshots(tmp_path: Path) -> None:
     here, there = (
         ordo.read(source, decoder="log", kinds="message").to_arrow().drop_columns(["node"]) for source in (folder, copy)
     )
-    assert there == here and [row["account"] for row in there["PositionWithCents"].to_pylist()] == [1, 2]
+    assert there == here and [row["account"] for row in there["Position_1"].to_pylist()] == [1, 2]

@@ -21,4 +21,4 @@ def test_nodes_have_the_schemas(tmp_path: Path) -> None:
         served.close()
     here = ordo.read(folder, decoder="log", kinds="message").to_arrow()
     assert there.drop_columns(["recording", "node"]) == here.drop_columns(["recording", "node"])
-    assert [row["account"] for row in there["PositionWithCents"].to_pylist()] == [1, 2]
+    assert [row["account"] for row in there["Position_1"].to_pylist()] == [1, 2]

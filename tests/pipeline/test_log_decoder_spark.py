@@ -61,7 +61,7 @@ def test_a_stream_goes_on_where_its_schemas_end(spark: SparkSession, tmp_path: P
     log.append(b"\x00", event(SECOND), PositionWithCents(2, 20))
     broken, newer = run()
     assert broken.message is None and broken.problem
-    assert newer.PositionWithCents.asDict() == {"account": 2, "cents": Decimal(20)}
+    assert newer.Position_1.asDict() == {"account": 2, "cents": Decimal(20)}
 
 
 def test_a_table_keeps_the_schemas_that_it_was_made_with(spark: SparkSession, tmp_path: Path) -> None:
