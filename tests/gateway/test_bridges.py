@@ -1,4 +1,8 @@
-"""The bridge to MQTT of docs/BRIDGES.md, with a broker that nobody here wrote; bridges and leader are killed."""
+"""The bridge to MQTT of docs/BRIDGES.md, with a broker that nobody here wrote; bridges are killed.
+
+This broker loses what was on its way to a client that is killed, so all is published again. That nothing is
+acknowledged before it is executed is shown by test_bridge_acknowledgements.py, with a broker that records it.
+"""
 
 from __future__ import annotations
 
@@ -153,10 +157,8 @@ def test_what_is_published_is_executed_once_and_comes_out_while_bridges_are_kill
     for one in (bring_in, bring_out):
         one.kill()
         one.wait()
-    for number in range(
-        1, 41
-    ):  # all while there is no bridge, and the first 20 again: this broker loses what was on its
-        desk.publish(number)  # way to a client that is killed
+    for number in range(1, 41):  # all while there is no bridge, the first 20 again
+        desk.publish(number)
     start_bridge("in")
     start_bridge("out")
     await_that(lambda: desk.has(40), "all to have come out", timeout_s=patient(WAIT_S))

@@ -199,7 +199,7 @@ class ClientRequests(RequestWindow):
                 self.trouble = describe_want_of_request_ids()
                 if now_ns < self._ids_due_ns:
                     break
-                error = ClusterError(describe_want_of_request_ids()).for_request(RequestOutcome.NOT_EXECUTED)
+                error = ClusterTimeoutError(describe_want_of_request_ids()).for_request(RequestOutcome.NOT_EXECUTED)
                 self._unnumbered.popleft().finish(None, error)
                 continue
             self._unnumbered.popleft()

@@ -88,7 +88,7 @@ def test_a_cluster_that_takes_no_ids_refuses_in_one_line_and_goes_on() -> None:
     client.now_ns += ID_PATIENCE_NS
     client.opened()
     with pytest.raises(
-        ClusterError, match=r"not executed: requests with an id need protocol level 3.*versions`\)$"
+        ClusterTimeoutError, match=r"not executed: requests with an id need protocol level 3.*versions`\)$"
     ) as raised:
         by_id.result()
     assert raised.value.outcome is NOT_EXECUTED
