@@ -12,7 +12,9 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, NoReturn, Protocol
 
@@ -25,7 +27,14 @@ ENDING = {signal.SIGTERM, signal.SIGINT}
 WATCHED = {*ENDING, signal.SIGCHLD}
 FAILED = 1
 LOOK_S = 0.1
-"""How often a signal is looked for while a worker starts."""
+"""How often a signal is looked for while a worker starts or ends."""
+PAUSE_MIN_S = 0.1
+PAUSE_MAX_S = 10.0
+"""For how long the place of a worker that died stays empty: longer each time, if one dies soon after another."""
+CALM_S = 30.0
+"""The pause is the shortest again after this time without a death."""
+END_S = 5.0
+"""How much longer than the grace a worker may take to end."""
 
 
 class Run(Protocol):
@@ -43,17 +52,23 @@ def run_workers(run: Run, settings: GatewaySettings) -> None:
         Workers(run, replace(settings, listen=f"{host}:{held.getsockname()[1]}")).run()
 
 
-def _hold_address(listen: str) -> socket.socket:
+@contextmanager
+def _hold_address(listen: str) -> Iterator[socket.socket]:
     """Keep an address, which workers share, from other programs. Raises ConfigurationError if it cannot be had."""
     host, _, port = listen.rpartition(":")
-    try:
-        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, _, _, place = found[0]
-        with _bound(family, kind, place, socket.SO_REUSEADDR) as alone:  # fails where another gateway has workers
-            place = (place[0], alone.getsockname()[1], *place[2:])
-        return _bound(family, kind, place, socket.SO_REUSEADDR, socket.SO_REUSEPORT)
-    except OSError as error:
-        raise ConfigurationError(f"--listen {listen}: {error.strerror or error}") from None
+    with ExitStack() as stack:
+        try:
+            found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, kind, _, _, place = found[0]
+            if place[1]:  # of two that begin at the same time, one gets the lock
+                lock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+                lock.bind(f"\0ordo-gateway-{place}")
+            with _bound(family, kind, place, socket.SO_REUSEADDR) as alone:  # fails where another program listens
+                place = (place[0], alone.getsockname()[1], *place[2:])
+            held = stack.enter_context(_bound(family, kind, place, socket.SO_REUSEADDR, socket.SO_REUSEPORT))
+        except OSError as error:
+            raise ConfigurationError(f"--listen {listen}: {error.strerror or error}") from None
+        yield held
 
 
 def _bound(family: int, kind: int, place: tuple[Any, ...], *options: int) -> socket.socket:
@@ -76,26 +91,55 @@ class Workers:
         self._settings = settings
         self._pids: dict[int, int] = {}
         """Worker -> its process. Empty in a worker."""
-        self._mask: set[int] = set()
+        self._pause_s = PAUSE_MIN_S
+        """How long the place of the next one that dies stays empty."""
+        self._due_s: dict[int, float] = {}
+        """Worker that died -> when another one takes its place."""
+        self._calm_s = 0.0
+        """When the pause is the shortest again, unless one dies before."""
 
     def run(self) -> None:
-        """Start all, and see to them until SIGTERM or SIGINT. Raises SystemExit in workers, and where one fails."""
-        self._mask = set(signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED))
+        """Start all, and see to them until SIGTERM or SIGINT. Raises SystemExit in workers, and where one fails.
+
+        The signals stay blocked, for the process ends then: another SIGTERM does not change how.
+        """
+        signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
         try:
-            for number in range(self._settings.workers):
-                self._start(number)
-            pids = list(self._pids.values())
-            get_logger().info("gateway.workers", address=self._settings.listen, processes=pids)
-            while signal.sigwait(WATCHED) == signal.SIGCHLD:
-                self._replace_dead()
+            if self._start_all():
+                pids = list(self._pids.values())
+                get_logger().info("gateway.workers", address=self._settings.listen, processes=pids)
+                self._see_to_all()
         finally:
             failed = self._end()
-            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
         if failed:
             raise SystemExit(FAILED)
 
-    def _start(self, number: int) -> None:
-        """Start a worker, and wait until it serves. Raises SystemExit if it does not, and in the worker at its end."""
+    def _start_all(self) -> bool:
+        """Start each, and return whether they serve; if not, SIGTERM has come. Raises SystemExit if one cannot."""
+        for number in range(self._settings.workers):
+            status = self._start(number)
+            if status is None:
+                return False
+            if status:
+                raise SystemExit(status if status > 0 else FAILED)
+        return True
+
+    def _see_to_all(self) -> None:
+        while True:
+            due_s = min(self._due_s.values(), default=None)
+            wait_s = PAUSE_MAX_S if due_s is None else max(0.0, due_s - time.monotonic())
+            found = signal.sigtimedwait(WATCHED, wait_s)
+            if found is not None and found.si_signo in ENDING:
+                return
+            self._note_dead()
+            if not self._replace_dead():
+                return
+
+    def _start(self, number: int) -> int | None:
+        """Start a worker, and wait until it serves: return 0, else its status, negative for a signal that ended it.
+
+        None: SIGTERM or SIGINT has come. Raises SystemExit in the worker at its end.
+        """
         reading, writing = os.pipe()
         parent = os.getpid()
         pid = os.fork()
@@ -108,35 +152,91 @@ class Workers:
         with os.fdopen(reading, "rb") as told:
             while not select.select([told], [], [], LOOK_S)[0]:
                 if signal.sigpending() & ENDING:
-                    return
-            if not told.read(1):  # it has said itself why
-                del self._pids[number]
-                raise SystemExit(abs(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])) or FAILED)
+                    return None
+            if told.read(1):
+                return 0
+        del self._pids[number]
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if status < 0:  # otherwise it has said itself why
+            get_logger().error("gateway.worker-died", process=pid, ended_by=f"signal {-status}, while it started")
+        return status or FAILED
 
     def _serve(self, number: int, parent: int, writing: int) -> NoReturn:
         """Be a worker. Raises SystemExit in the end, ConfigurationError."""
-        if not children.die_with_parent(parent, signal.SIGTERM):
+        if not children.die_with_parent(parent, signal.SIGKILL):
             raise SystemExit(FAILED)
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
         settings = self._settings
         if number:
             settings = replace(settings, console="", console_names=(), decoder="")
-        asyncio.run(self._run(settings, lambda: os.write(writing, b"1")))
+        asyncio.run(self._run_unblocked(settings, writing))
         raise SystemExit(0)
 
-    def _replace_dead(self) -> None:
+    async def _run_unblocked(self, settings: GatewaySettings, writing: int) -> None:
+        """Serve, and take signals only once the loop handles them: before, they would end the process."""
+
+        def tell_parent() -> None:
+            with suppress(BrokenPipeError):  # it is ending already, and does not listen any more
+                os.write(writing, b"1")
+
+        serving = asyncio.ensure_future(self._run(settings, tell_parent))
+        await asyncio.sleep(0)  # it handles them from its first step on
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
+        try:
+            await serving
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # the loop handles them no more
+
+    def _note_dead(self) -> None:
         for number, pid in list(self._pids.items()):
             found, status = os.waitpid(pid, os.WNOHANG)
             if found:
                 del self._pids[number]
                 code = os.waitstatus_to_exitcode(status)
                 ended_by = f"signal {-code}" if code < 0 else f"status {code}"
-                get_logger().error("gateway.worker-died", process=pid, ended_by=ended_by)
-                self._start(number)
+                again_s = self._put_off(number)
+                get_logger().error("gateway.worker-died", process=pid, ended_by=ended_by, again_after_s=again_s)
+
+    def _put_off(self, number: int) -> float:
+        """Have another worker take its place after a pause, which is returned, and longer if one died just before."""
+        now_s = time.monotonic()
+        if now_s > self._calm_s:
+            self._pause_s = PAUSE_MIN_S
+        pause_s = self._pause_s
+        self._due_s[number] = now_s + pause_s
+        self._calm_s = now_s + pause_s + CALM_S
+        self._pause_s = min(2 * pause_s, PAUSE_MAX_S)
+        return pause_s
+
+    def _replace_dead(self) -> bool:
+        """Start those that are due, and return whether to go on. Raises SystemExit for one that cannot start."""
+        for number in [one for one, due_s in self._due_s.items() if due_s <= time.monotonic()]:
+            status = self._start(number)
+            if status is None:
+                return False
+            del self._due_s[number]
+            if status > 0:
+                raise SystemExit(status)
+            if status < 0:
+                self._put_off(number)
+        return True
 
     def _end(self) -> bool:
-        """End all workers, and return whether one of them did not end well."""
+        """End all workers, those that do not end by SIGKILL, and return whether one of them did not end well."""
         for pid in self._pids.values():
             os.kill(pid, signal.SIGTERM)
-        statuses = [os.waitpid(pid, 0)[1] for pid in self._pids.values()]
+        end_s = time.monotonic() + self._settings.grace_s + END_S
+        statuses = []
+        while self._pids:
+            for number, pid in list(self._pids.items()):
+                found, status = os.waitpid(pid, os.WNOHANG)
+                if found:
+                    del self._pids[number]
+                    statuses.append(status)
+            if self._pids and time.monotonic() > end_s:
+                for pid in self._pids.values():
+                    get_logger().error("gateway.worker-killed", process=pid, after_s=self._settings.grace_s + END_S)
+                    os.kill(pid, signal.SIGKILL)
+                end_s = float("inf")
+            if self._pids:
+                signal.sigtimedwait({signal.SIGCHLD}, LOOK_S)
         return any(statuses)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2
 
+from ordo.deploy.launcher import find_ports, release_ports
+from ordo.runtime.children import ChildProcess
 from ordo.service_api import ordo_pb2 as pb
-from tests.cluster.integration.agreement import await_that
+from tests.cluster.integration.agreement import await_that, await_value, hold
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import BANK, LendCluster
+from tests.forks import start_ordo
 from tests.gateway.conftest import GatewayProcess, StartGateway, sequencer_of
 from tests.gateway.test_life import ADD, ENDPOINTS, await_status
 from tests.patience import patient
@@ -138,3 +142,113 @@ def test_an_address_of_another_gateway_with_workers_is_refused_in_one_line(gatew
 )
 def test_mistakes_are_one_line(options: tuple[str, ...], word: str) -> None:
     demand_one_line(ordo("gateway", *ENDPOINTS, *options, timeout_s=60), 2, word)
+
+
+def children_of(pid: int) -> Sequence[int]:
+    """The child processes, in the order of their starts."""
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+StartAlone = Callable[..., tuple[ChildProcess, Path]]
+
+
+@pytest.fixture
+def start_alone(tmp_path: Path) -> Iterator[StartAlone]:
+    """Starts a gateway with two workers, without a cluster, and waits for nothing."""
+    started: list[ChildProcess] = []
+
+    def start(listen: str = "127.0.0.1:0") -> tuple[ChildProcess, Path]:
+        path = tmp_path / f"alone-{len(started)}.log"
+        with path.open("wb") as log:
+            started.append(start_ordo(["gateway", *ENDPOINTS, "--listen", listen, "--workers", "2"], log))
+        return started[-1], path
+
+    yield start
+    for one in started:
+        if one.poll() is None:
+            one.kill()
+            one.wait()
+
+
+def first_worker(process: ChildProcess) -> int:
+    """The process of the first worker, as soon as it is there, long before it serves."""
+    return await_value(lambda: next(iter(children_of(process.pid)), None), "a worker")
+
+
+def test_a_first_worker_that_is_killed_while_it_starts_ends_the_gateway_with_a_line(start_alone: StartAlone) -> None:
+    process, log = start_alone()
+    os.kill(first_worker(process), signal.SIGKILL)
+    assert process.wait(patient(20)) == 1
+    assert '"ended_by": "signal 9, while it started"' in log.read_text()
+
+
+def is_pending(pid: int, number: signal.Signals) -> bool:
+    """Whether a signal was sent to a process, which has not taken it yet."""
+    rows = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return bool(int(rows["ShdPnd"], 16) >> (number - 1) & 1)
+
+
+def test_a_gateway_that_is_told_to_end_while_it_starts_ends_well(start_alone: StartAlone) -> None:
+    process, log = start_alone()
+    worker = first_worker(process)
+    hold(worker)
+    process.terminate()
+    await_that(lambda: is_pending(worker, signal.SIGTERM), "the worker to be told")
+    process.terminate()
+    os.kill(worker, signal.SIGCONT)
+    assert process.wait(patient(20)) == 0, log.read_text()
+
+
+def test_of_two_gateways_that_begin_at_the_same_time_one_has_the_address(start_alone: StartAlone) -> None:
+    ports = find_ports(1)
+    gateways = [start_alone(f"127.0.0.1:{ports[0]}") for _ in range(2)]
+    await_that(lambda: any(one.poll() is not None for one, _ in gateways), "one of them to end")
+    process, log = next(one for one in gateways if one[0].poll() is not None)
+    assert process.wait() == 2 and "Address already in use" in log.read_text()
+    release_ports(ports)
+
+
+def has_started(gateway: GatewayProcess, count: int) -> bool:
+    return len(gateway.events("gateway.started")) == count
+
+
+def test_one_that_dies_again_and_again_is_replaced_later_each_time(gateway: GatewayProcess) -> None:
+    _, victim = workers_of(gateway)
+    for count in range(1, 4):
+        os.kill(victim, signal.SIGKILL)
+        await_that(partial(has_started, gateway, 2 + count), "another worker")
+        victim = children_of(gateway.process.pid)[-1]
+    pauses = [one["again_after_s"] for one in gateway.events("gateway.worker-died")]
+    assert pauses == [pauses[0], 2 * pauses[0], 4 * pauses[0]] and pauses[0] > 0
+    assert gateway.stop() == 0
+
+
+def test_a_replacement_that_is_killed_while_it_starts_is_replaced(gateway: GatewayProcess) -> None:
+    kept, victim = workers_of(gateway)
+    os.kill(victim, signal.SIGKILL)
+
+    def starting() -> int | None:
+        return next((one for one in children_of(gateway.process.pid) if one not in (kept, victim)), None)
+
+    os.kill(await_value(starting, "another worker"), signal.SIGKILL)
+    await_that(lambda: len(gateway.events("gateway.started")) == 3, "one more")
+    assert [one["ended_by"] for one in gateway.events("gateway.worker-died")] == [
+        "signal 9",
+        "signal 9, while it started",
+    ]
+    assert gateway.stop() == 0
+
+
+@pytest.mark.parametrize("ends_itself", [True, False])
+def test_a_worker_that_hangs_does_not_outlive_the_gateway(
+    ends_itself: bool, lend_cluster: LendCluster, start_gateway: StartGateway
+) -> None:
+    gateway = start_gateway(lend_cluster(BANK, member_count=1), "--workers", "2", "--grace", "0.1")
+    workers = workers_of(gateway)
+    hold(workers[0])
+    if ends_itself:
+        assert gateway.stop() == 1
+        assert gateway.events("gateway.worker-killed")[0]["process"] == workers[0]
+    else:
+        gateway.kill()
+    await_that(lambda: not any(Path(f"/proc/{one}/fd/0").exists() for one in workers), "the workers to end")
