@@ -25,6 +25,8 @@ class Turns:
         """Whether a quota of the cluster holds the session back."""
         self._orders = self._bytes = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._called = 0
+        """So many have been told that their turn has come, and have not run since: nobody goes before them."""
 
     def hold(self, is_held: bool) -> None:
         """Note whether a quota holds the session back from now on."""
@@ -33,7 +35,7 @@ class Turns:
 
     async def take(self, length: int) -> None:
         """Wait for the turn of an append of this length in bytes. `give_back` ends it."""
-        if not self._waiting and self._has_room(length):
+        if not self._waiting and not self._called and self._has_room(length):
             self._begin(length)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -42,9 +44,12 @@ class Turns:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # its turn had just come
+                self._called -= 1
                 self.give_back(length)
             self._admit()
             raise
+        self._called -= 1
+        self._admit()
 
     def give_back(self, length: int) -> None:
         """End a turn."""
@@ -65,4 +70,5 @@ class Turns:
             length, turn = self._waiting.popleft()
             if not turn.done():
                 self._begin(length)
+                self._called += 1
                 turn.set_result(None)

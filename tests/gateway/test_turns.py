@@ -21,13 +21,13 @@ class Line:
         self.begun: list[int] = []
         self.tasks: list[asyncio.Task[None]] = []
 
-    async def _take(self, number: int, length: int) -> None:
+    async def take(self, number: int, length: int = 1) -> None:
         await self.turns.take(length)
         self.begun.append(number)
 
     async def add(self, count: int, length: int = 1) -> None:
         for _ in range(count):
-            self.tasks.append(asyncio.create_task(self._take(len(self.tasks), length)))
+            self.tasks.append(asyncio.create_task(self.take(len(self.tasks), length)))
         await settle()
 
 
@@ -95,5 +95,33 @@ def test_a_turn_that_came_when_it_was_given_up_goes_to_the_next() -> None:
         line.tasks[1].cancel()  # before it has noticed that its turn has come
         await settle()
         assert line.begun == [0, 2]
+
+    asyncio.run(work())
+
+
+def test_who_comes_before_one_that_has_been_called_has_run_goes_after_it() -> None:
+    async def work() -> None:
+        line = Line(Turns())
+        await line.add(1, BYTES_MAX)
+        await line.add(1)
+        newcomers = [asyncio.create_task(line.take(2 + index)) for index in range(3)]  # they run first
+        line.turns.give_back(BYTES_MAX)
+        newcomers[1].cancel()
+        await settle()
+        assert line.begun == [0, 1, 2, 4]
+
+    asyncio.run(work())
+
+
+def test_one_that_is_given_up_when_it_has_been_called_lets_newcomers_go() -> None:
+    async def work() -> None:
+        line = Line(Turns())
+        await line.add(1, BYTES_MAX)
+        await line.add(1)
+        newcomer = asyncio.create_task(line.take(2))
+        line.turns.give_back(BYTES_MAX)
+        line.tasks[1].cancel()
+        await settle()
+        assert newcomer.done() and line.begun == [0, 2]
 
     asyncio.run(work())
