@@ -22,8 +22,10 @@ from ordo.runtime.errors import (
 )
 from ordo.runtime.reporting.logging import get_logger
 
-APPEND_S_MIN = 0.1
-"""So long an append is waited for at least whose turn has come late."""
+SENT_SHARE = 0.75
+"""An append whose turn has not come in this share of its time is not sent: it would hardly be answered in the rest."""
+UNTIL_ANSWERED_S = 1e9
+"""The order of an append is waited for until it is answered, or its session has ended, which is when its turn ends."""
 
 
 class ClusterSession:
@@ -36,6 +38,10 @@ class ClusterSession:
         self._settings = settings
         self._client: AsyncClusterClient | None = None
         self._opening = asyncio.Lock()
+        self._openers = 0
+        """So many wait until it is open, or are about to go on: who comes then goes after them."""
+        self._appends: set[asyncio.Task[OrderAnswer]] = set()
+        """Those under way."""
 
     @property
     def is_open(self) -> bool:
@@ -44,20 +50,23 @@ class ClusterSession:
 
     async def _open(self) -> AsyncClusterClient:
         """Return the open client. Raises SessionRejectedError, ClusterTimeoutError."""
-        if self._client is not None:
+        if self._client is not None and not self._openers:
             return self._client
-        async with self._opening:
-            if self._client is None:
-                name = self._settings.client.client_name or "kafka"
-                settings = replace(
-                    self._settings.client, credentials=self.credentials, reconnect=True, client_name=name
-                )
-                endpoints = list(self._settings.endpoints)
-                client = AsyncClusterClient(endpoints, settings=settings, on_event=self._on_event)
-                await client.open()
-                self._client = client
-                get_logger().info("kafka.session", session_id=client.session_id)
-        return self._client
+        self._openers += 1
+        try:
+            async with self._opening:
+                return self._client or await self._connect()
+        finally:
+            self._openers -= 1
+
+    async def _connect(self) -> AsyncClusterClient:
+        name = self._settings.client.client_name or "kafka"
+        settings = replace(self._settings.client, credentials=self.credentials, reconnect=True, client_name=name)
+        client = AsyncClusterClient(list(self._settings.endpoints), settings=settings, on_event=self._on_event)
+        await client.open()
+        self._client = client
+        get_logger().info("kafka.session", session_id=client.session_id)
+        return client
 
     async def open(self) -> None:
         """Open the session. Raises SessionRejectedError, ClusterTimeoutError."""
@@ -77,18 +86,33 @@ class ClusterSession:
 
     async def append(self, payload: bytes) -> OrderAnswer:
         """Have an order of a producer executed once, when its turn has come. Raises OrdoError."""
-        loop, length = asyncio.get_running_loop(), len(payload)
-        deadline_s = loop.time() + self._settings.timeout_s
+        loop, seconds = asyncio.get_running_loop(), self._settings.timeout_s
+        begun_s = loop.time()
         try:
-            async with asyncio.timeout_at(deadline_s):
-                await self.turns.take(length)
+            async with asyncio.timeout_at(begun_s + SENT_SHARE * seconds):
+                await self.turns.take(len(payload))
         except TimeoutError:
-            text = "not sent: what was sent before it in this session took all the time"
+            text = "not sent: what was sent before it in this session took too much of its time"
             raise ClusterTimeoutError(text, outcome=RequestOutcome.NOT_EXECUTED) from None
+        order = asyncio.create_task(self._order_in_turn(payload))
+        self._appends.add(order)
+        order.add_done_callback(self._forget)
+        if not (await asyncio.wait([order], timeout=begun_s + seconds - loop.time()))[0]:
+            text = "not answered in time, unknown whether it was executed: it is still under way"
+            raise ClusterTimeoutError(text, outcome=RequestOutcome.UNKNOWN)
+        return order.result()
+
+    async def _order_in_turn(self, payload: bytes) -> OrderAnswer:
+        """Give an order whose turn has come, and end the turn once it is not in the session's stream any more."""
         try:
-            return await self.order(payload, max(deadline_s - loop.time(), APPEND_S_MIN))
+            return await self.order(payload, UNTIL_ANSWERED_S)
         finally:
-            self.turns.give_back(length)
+            self.turns.give_back(len(payload))
+
+    def _forget(self, order: asyncio.Task[OrderAnswer]) -> None:
+        self._appends.discard(order)
+        if not order.cancelled():
+            order.exception()  # nobody may ever ask for it
 
     async def order(self, payload: bytes, timeout_s: float | None = None) -> OrderAnswer:
         """Have the service execute an order once. Raises OrdoError."""
@@ -118,6 +142,8 @@ class ClusterSession:
 
     def close(self) -> None:
         """End the session. Idempotent."""
+        for one in self._appends:
+            one.cancel()
         if self._client is not None:
             self._client.close()
             self._client = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 
 pytest.importorskip("kio", reason="needs the extra kafka")
 
+from ordo.cluster.client.requests.request_window import Answer
+from ordo.gateway.doors.turns import HELD_ORDERS_MAX
+from ordo.gateway.kafka import sessions
 from ordo.gateway.kafka.connection import THROTTLE_S_MAX
 from ordo.gateway.kafka.service.orders import KafkaError, OrderAnswer
 from ordo.gateway.kafka.sessions import ClusterSession
@@ -20,6 +24,7 @@ from tests.gateway.kafka.batches import response_of
 from tests.gateway.kafka.conftest import BOUNDED_TOKEN, StartDoor
 from tests.gateway.kafka.memory import MemoryDoor, framed, pass_time, run
 from tests.gateway.kafka.test_connection import METADATA, fetch, produce
+from tests.patience import patient
 
 REQUESTS = [produce([(None, b"%d" % number, [])], number) for number in range(2, 6)]
 
@@ -72,36 +77,125 @@ class OfMemory(ClusterSession):
 
     def __init__(self, timeout_s: float) -> None:
         super().__init__(KafkaSettings(endpoints=["127.0.0.1:9"], timeout_s=timeout_s), b"")
-        self.sent: list[tuple[bytes, float | None]] = []
+        self.sent: list[bytes] = []
         self.answered = asyncio.Event()
 
     async def order(self, payload: bytes, timeout_s: float | None = None) -> OrderAnswer:
-        self.sent.append((payload, timeout_s))
+        self.sent.append(payload)
         await self.answered.wait()
         return OrderAnswer(KafkaError.NONE, 1)
 
 
-def test_what_has_no_turn_in_time_is_not_sent_and_what_has_one_late_is_waited_for_the_rest_of_the_time() -> None:
+def test_what_has_no_turn_early_enough_to_be_answered_is_not_sent() -> None:
     async def work() -> None:
         session = OfMemory(timeout_s=10.0)
         session.turns.hold(True)
         await session.turns.take(1)
         one = asyncio.create_task(session.append(b"one"))
-        await pass_time(4.0)
+        await pass_time(2.0)
         two = asyncio.create_task(session.append(b"two"))
         three = asyncio.create_task(session.append(b"three"))
-        await pass_time(4.0)
+        await pass_time(6.0)
         session.turns.give_back(1)
-        await pass_time(0.0)
-        assert session.sent == [(b"one", 10.0), (b"two", 6.0)]
         with pytest.raises(ClusterTimeoutError, match="not sent") as trouble:
             await three
         assert trouble.value.outcome is RequestOutcome.NOT_EXECUTED
         session.answered.set()
         await asyncio.gather(one, two)
-        assert [payload for payload, _ in session.sent] == [b"one", b"two"]
+        assert session.sent == [b"one", b"two"]
 
     run(work())
+
+
+@pytest.mark.parametrize("is_given_up", [False, True])
+def test_what_is_not_answered_in_time_keeps_its_turn_until_it_is(is_given_up: bool) -> None:
+    async def work() -> None:
+        session = OfMemory(timeout_s=10.0)
+        session.turns.hold(True)
+        await session.turns.take(1)
+        one = asyncio.create_task(session.append(b"one"))
+        await pass_time(1.0)
+        if is_given_up:
+            one.cancel()  # its client has gone
+        else:
+            with pytest.raises(ClusterTimeoutError, match="still under way") as trouble:
+                await one
+            assert trouble.value.outcome is RequestOutcome.UNKNOWN
+        two = asyncio.create_task(session.append(b"two"))
+        await pass_time(7.0)
+        assert session.sent == [b"one"], "it is in the stream still"
+        session.answered.set()
+        await two
+        assert session.sent == [b"one", b"two"]
+
+    run(work())
+
+
+class Opening:
+    """A client of a cluster that opens when the test says so."""
+
+    session_id = 1
+
+    def __init__(self) -> None:
+        self.opened = asyncio.Event()
+        self.asked: list[bytes] = []
+
+    async def open(self) -> None:
+        await self.opened.wait()
+
+    async def request(self, payload: bytes, timeout_s: float) -> Answer:
+        self.asked.append(payload)
+        raise ClusterTimeoutError("late", outcome=RequestOutcome.UNKNOWN)
+
+
+def test_nobody_goes_before_those_who_have_waited_for_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        client = Opening()
+        monkeypatch.setattr(sessions, "AsyncClusterClient", lambda *_, **__: client)
+        session = ClusterSession(KafkaSettings(endpoints=["127.0.0.1:9"]), b"")
+        orders = [asyncio.create_task(session.order(one)) for one in (b"1", b"2", b"3")]
+        await pass_time(0.0)
+        client.opened.set()
+        orders.append(asyncio.create_task(session.order(b"4")))  # runs when the first one has opened it
+        await asyncio.gather(*orders, return_exceptions=True)
+        assert client.asked == [b"1", b"2", b"3", b"4"]
+
+    run(work())
+
+
+def test_many_who_send_again_what_was_late_have_few_orders_under_way_and_each_is_told_done() -> None:
+    counts = {"executed": 0, "told": 0, "in the stream": 0}
+
+    class Bounded(OfMemory):
+        stream = asyncio.Lock()
+
+        async def order(self, payload: bytes, timeout_s: float | None = None) -> OrderAnswer:
+            counts["in the stream"] += 1
+            assert counts["in the stream"] <= HELD_ORDERS_MAX
+            async with self.stream:
+                await pass_time(0.5)
+            counts["executed"] += 1
+            counts["in the stream"] -= 1
+            return OrderAnswer(KafkaError.NONE, 1)
+
+    async def produce_on(session: ClusterSession, number: int) -> None:
+        await pass_time(number / 100)
+        while True:
+            with suppress(ClusterTimeoutError):
+                await session.append(b"record")
+                counts["told"] += 1
+
+    async def work() -> None:
+        session = Bounded(timeout_s=10.0)
+        session.turns.hold(True)
+        producers = [asyncio.create_task(produce_on(session, number)) for number in range(40)]
+        await pass_time(100.0)
+        for one in producers:
+            one.cancel()
+        await asyncio.gather(*producers, return_exceptions=True)
+
+    run(work())
+    assert counts["executed"] >= 190 and counts["told"] >= counts["executed"] - HELD_ORDERS_MAX
 
 
 @pytest.mark.slow
@@ -124,7 +218,7 @@ def test_a_client_as_it_is_slows_down_and_loses_nothing(start_door: StartDoor, t
     sent.send(topic, payloads)
     sent.await_some(150)
     reader = confluent_kafka.Consumer({"bootstrap.servers": address, "group.id": topic, "log_level": 0})
-    assert reader.list_topics(topic, 5.0).topics[topic].error is None, "what it asks is not behind all of that"
+    assert reader.list_topics(topic, patient(5.0)).topics[topic].error is None, "what it asks is not behind all of that"
     reader.close()
     sent.await_all()
     assert sent.offsets == list(range(1, 301))
