@@ -206,16 +206,20 @@ class GroupCalls:
         return {"topics": topics, "error_code": KafkaError.NONE}
 
     async def describe(self, caller: Caller, request: Any) -> Values:
-        """Return the members of groups; one that has only offsets, in the cluster, is empty. Raises OrdoError."""
+        """Return the members of groups; one that has only offsets, in the cluster, is empty."""
         names = request.groups[:GROUPS_MAX]
         is_known = all(self._groups.get(one) or not self._lease.epoch_of(one) for one in names)
-        kept = [] if is_known else await caller.session.query(OrderKind.GROUPS)
-        groups = [
-            _describe(one, self._groups.get(one), one in kept)
-            if self._lease.epoch_of(one)
-            else {"group_id": one, "error_code": KafkaError.NOT_COORDINATOR}
-            for one in names
-        ]
+        kept: list[str] = []
+        error = int(KafkaError.NONE)
+        try:
+            kept = [] if is_known else await caller.session.query(OrderKind.GROUPS)
+        except OrdoError as trouble:
+            error = error_of_group(trouble)
+        groups = []
+        for one in names:
+            group, is_here = self._groups.get(one), self._lease.epoch_of(one)
+            code = KafkaError.NOT_COORDINATOR if not is_here else error if group is None else KafkaError.NONE
+            groups.append({"group_id": one, "error_code": code} if code else _describe(one, group, one in kept))
         return {"groups": groups}
 
     async def list(self, caller: Caller, request: Any) -> Values:

@@ -119,6 +119,7 @@ class TopicReaders:
                 return end
             usable = (one for one in found if isinstance(one, EndCursor) or (is_near and one.error is None))
             cursor = next(usable, None) or self._open(credentials, LOG_TOPIC, self._end_cursor)
+            cursor.is_shared = True
             if cursor.error is not None:
                 self._drop(key, cursor)
                 if error_of(cursor.error) == KafkaError.OFFSET_OUT_OF_RANGE:

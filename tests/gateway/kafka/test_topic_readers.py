@@ -171,6 +171,23 @@ def test_a_place_that_was_found_by_time_stays_for_those_who_read_on_there(log: L
     run(work())
 
 
+def test_a_place_that_was_found_by_time_stays_for_those_who_wait_there_for_the_end(log: Log) -> None:
+    async def work() -> None:
+        async with at_work() as readers:
+            reading = asyncio.create_task(readers.first_since(OWN, LOG_TOPIC, 60, now_s() + SOON_S))
+            follower = await log.begun(1)
+            asking = asyncio.create_task(readers.log_end(OWN, 9_000, now_s() + SOON_S, is_near=True))
+            await pass_time(0.05)
+            follower.receive(6)
+            found = await reading
+            assert found is not None and found.number == 6
+            follower.find(9_000, 99)
+            assert await asking == 100
+            assert len(log.followers) == 1
+
+    run(work())
+
+
 def test_the_oldest_number_is_known_before_its_message_comes(log: Log) -> None:
     async def work() -> None:
         async with at_work() as readers:

@@ -50,6 +50,7 @@ def commit(metadata: str) -> bytes:
 
 COMMIT = commit("")
 NEW_PRODUCER = request_of(Api.INIT_PRODUCER_ID, 1, 2, transactional_id=None, transaction_timeout=SECOND)
+DESCRIBE = request_of(Api.DESCRIBE_GROUPS, 4, 2, groups=("g",), include_authorized_operations=False)
 PRODUCE = produce([(None, b"x", [])], 2)
 
 
@@ -87,6 +88,20 @@ def told(request: bytes, trouble: OrdoError) -> set[int]:
 )
 def test_a_client_is_told_whether_to_ask_again(request_bytes: bytes, trouble: OrdoError, code: int) -> None:
     assert told(request_bytes, trouble) - {KafkaError.NONE} == {code}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "code"), [(ASIDE, KafkaError.NOT_COORDINATOR), (RejectedError("no"), KafkaError.INVALID_REQUEST)]
+)
+def test_a_group_that_cannot_be_described_has_an_error(trouble: OrdoError, code: int) -> None:
+    async def work() -> bytes:
+        door = MemoryDoor()
+        async with door.at_work():
+            await door.serve(framed(METADATA), framed(OFFSETS))  # from here on it coordinates the group
+            door.session.trouble = trouble
+            return (await door.serve(framed(DESCRIBE))).frames()[0]
+
+    assert response_of(Api.DESCRIBE_GROUPS, 4, run(work()))[1].groups[0].error_code == code
 
 
 def test_a_topic_that_cannot_be_created_hides_no_other() -> None:
