@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from ordo.gateway.kafka.broker_calls import api_versions
@@ -154,8 +155,8 @@ class Connection:
         except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
             return None
         length = int.from_bytes(head, "big")
-        if self._caller is None and length > STRANGER_BYTES_MAX:
-            await self._queue.join()  # what is asked before may let the client in
+        if self._caller is None and STRANGER_BYTES_MAX < length <= self._settings.request_bytes_max:
+            await self._let_in_early()
         longest = STRANGER_BYTES_MAX if self._caller is None else self._settings.request_bytes_max
         if not 8 <= length <= longest:
             raise DecodeError(f"a request of {length} bytes: 8 to {longest} are taken")
@@ -168,6 +169,13 @@ class Connection:
             if isinstance(error, asyncio.IncompleteReadError | ConnectionError):
                 return None
             raise
+
+    async def _let_in_early(self) -> None:
+        """Let a client in whose first request is a long one, unless it still has to show a token. Raises OrdoError."""
+        await self._queue.join()  # what is asked before may let it in
+        if self._caller is None and not self._is_shaken:
+            with suppress(SessionRejectedError):
+                await self._let_in(None)
 
     def _decode(self, frame: bytes) -> Request | None:
         """Return the request; None for an ApiVersions request of a version that is not known here."""

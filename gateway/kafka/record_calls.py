@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_order
 from ordo.gateway.kafka.log_topic import LOG_TOPIC
 from ordo.gateway.kafka.service.orders import LENGTH_BYTES, Append, KafkaError, encode_append
 from ordo.gateway.kafka.service.producers import SEQUENCES
+from ordo.gateway.kafka.sessions import ClusterSession
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_readers import TopicReaders, error_of
 from ordo.gateway.kafka.topic_table import TopicTable
@@ -28,6 +31,8 @@ ORDER_BYTES_MAX = 64 << 10
 """So much of a batch goes into the log as one request, which is far below what a message may have by default."""
 COMPRESSED_MAX = 32
 """So many compressed batches are under way at a time, over all connections: each may become far longer than it came."""
+COMPRESSED_OF_SESSION_MAX = 16
+"""So many of them in one session: one that a quota holds back leaves places to others."""
 FETCH_BYTES_MAX = 4 << 20
 """So much one response carries, whatever its client allows."""
 WAIT_S_MAX = 30.0
@@ -49,6 +54,7 @@ class RecordCalls:
         self._readers = readers
         self._loop = asyncio.get_running_loop()
         self._compressed = asyncio.Semaphore(COMPRESSED_MAX)
+        self._compressed_of: WeakKeyDictionary[ClusterSession, asyncio.Semaphore] = WeakKeyDictionary()
 
     # Produce
 
@@ -87,19 +93,18 @@ class RecordCalls:
 
     async def _begin(self, caller: Caller, topic: str, index: int, data: bytes) -> asyncio.Task[tuple[int, int]]:
         """Decode a batch, and send it on its way. One that is compressed has its place until it is answered."""
-        takes_place = is_compressed(data)
-        if takes_place:
-            await self._compressed.acquire()
-        try:
+        with ExitStack() as places:
+            if is_compressed(data):
+                of_all = self._compressed_of
+                of_session = of_all.setdefault(caller.session, asyncio.Semaphore(COMPRESSED_OF_SESSION_MAX))
+                for one in (of_session, self._compressed):
+                    await one.acquire()
+                    places.callback(one.release)
             is_known = index == PARTITION
             orders = await _orders_of(topic, data) if is_known else KafkaError.UNKNOWN_TOPIC_OR_PARTITION
-        except BaseException:
-            if takes_place:
-                self._compressed.release()
-            raise
-        task = asyncio.create_task(self._append(caller, orders))
-        if takes_place:
-            task.add_done_callback(lambda _: self._compressed.release())
+            task = asyncio.create_task(self._append(caller, orders))
+            held = places.pop_all()
+            task.add_done_callback(lambda _: held.close())
         return task
 
     async def _append(self, caller: Caller, orders: list[bytes] | KafkaError) -> tuple[int, int]:

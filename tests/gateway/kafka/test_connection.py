@@ -23,13 +23,13 @@ from kio.schema.list_offsets.v5.request import ListOffsetsPartition, ListOffsets
 from kio.schema.metadata.v8.request import MetadataRequestTopic
 from kio.schema.produce.v8.request import PartitionProduceData, TopicProduceData
 
-from ordo.gateway.kafka.connection import ByteBudget, Connection
-from ordo.gateway.kafka.record_calls import COMPRESSED_MAX, PARTITIONS_MAX
+from ordo.gateway.kafka.connection import STRANGER_BYTES_MAX, ByteBudget, Connection
+from ordo.gateway.kafka.record_calls import COMPRESSED_MAX, COMPRESSED_OF_SESSION_MAX, PARTITIONS_MAX
 from ordo.gateway.kafka.service.orders import KafkaError, OrderAnswer
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.wire.messages import Api
 from tests.gateway.kafka.batches import Content, batch_of, compressed, request_of, response_of
-from tests.gateway.kafka.memory import SETTINGS, TOKEN, MemoryDoor, MemoryWriter, framed, run
+from tests.gateway.kafka.memory import SETTINGS, TOKEN, MemoryDoor, MemoryWriter, framed, pass_time, run
 
 SECOND = datetime.timedelta(seconds=1)
 METADATA = request_of(
@@ -139,11 +139,15 @@ def test_a_batch_longer_than_an_order_is_split_and_told_its_first_number() -> No
     assert produced(frames[1]) == (0, 1) and orders == 1 + 5
 
 
-def test_few_compressed_batches_are_unpacked_at_a_time() -> None:
+def produce_compressed(count: int) -> bytes:
     packed = compressed(1, gzip.compress(batch_of([(None, bytes(30_000), [])])[61:]))
-    partitions = (PartitionProduceData(index=0, records=packed),) * 100
+    partitions = (PartitionProduceData(index=0, records=packed),) * count
     topics = (TopicProduceData(name="orders", partition_data=partitions),)
-    request = request_of(Api.PRODUCE, 8, 2, transactional_id=None, acks=-1, timeout=SECOND, topic_data=topics)
+    return request_of(Api.PRODUCE, 8, 2, transactional_id=None, acks=-1, timeout=SECOND, topic_data=topics)
+
+
+def test_few_compressed_batches_are_unpacked_at_a_time() -> None:
+    request = produce_compressed(100)
     counts = [0]
 
     async def work() -> MemoryWriter:
@@ -161,7 +165,37 @@ def test_few_compressed_batches_are_unpacked_at_a_time() -> None:
         return await door.serve(framed(request))
 
     found = response_of(Api.PRODUCE, 8, run(work()).frames()[0])[1].responses[0].partition_responses
-    assert [one.error_code for one in found] == [0] * 100 and max(counts) == COMPRESSED_MAX
+    assert [one.error_code for one in found] == [0] * 100 and max(counts) == COMPRESSED_OF_SESSION_MAX
+
+
+def test_compressed_batches_of_one_session_leave_places_to_others_and_those_of_all_are_bounded() -> None:
+    under_way = [0, 0, 0]
+
+    async def work() -> None:
+        one = MemoryDoor()
+        may_answer = asyncio.Event()
+
+        async def produce_in(number: int) -> bytes:
+            async def answer(_: bytes) -> OrderAnswer:
+                under_way[number] += 1
+                await may_answer.wait()
+                return OrderAnswer(0, 1)
+
+            door = MemoryDoor()
+            door.calls = one.calls
+            door.session.answer_client = answer
+            return (await door.serve(framed(produce_compressed(20)))).frames()[0]
+
+        clients = []
+        for number in range(3):
+            clients.append(asyncio.create_task(produce_in(number)))
+            await pass_time(1.0)
+        assert under_way == [COMPRESSED_OF_SESSION_MAX] * 2 + [COMPRESSED_MAX - 2 * COMPRESSED_OF_SESSION_MAX]
+        may_answer.set()
+        await asyncio.gather(*clients)
+        assert under_way == [20] * 3
+
+    run(work())
 
 
 @pytest.mark.parametrize(
@@ -258,7 +292,7 @@ def test_versions_that_are_not_known_are_answered_in_version_0() -> None:
         b"\x00\x00\x00\x0c" + bytes(12),
         framed(b"\x00\x03\x00\x08\x00\x00\x00\x05\xff\xff\x7f\xff\xff\xff"),
         framed(b"\x01\x03\x00\x08\x00\x00\x00\x05\xff\xff\x7f\xff\xff\xff"),
-        (SETTINGS.request_bytes_max).to_bytes(4, "big") + bytes(100),
+        (SETTINGS.request_bytes_max + 1).to_bytes(4, "big") + bytes(100),
     ],
 )
 def test_what_is_no_request_ends_the_connection_and_leaves_nothing(sent: bytes) -> None:
@@ -270,6 +304,30 @@ def test_what_is_no_request_ends_the_connection_and_leaves_nothing(sent: bytes) 
         return door.session.orders, door.sessions.in_use
 
     assert run(work()) == (0, 0)
+
+
+LONG = produce([(None, bytes(30_000), [])] * 3, 2)
+VERSIONS_ASKED = b"\x00\x12\x00\x00\x00\x00\x00\x05\xff\xff"
+
+
+def test_a_first_request_may_be_long_where_no_token_is_needed() -> None:
+    async def work() -> bytes:
+        door = MemoryDoor()
+        await door.serve(framed(METADATA))  # which creates the topic
+        return (await door.serve(framed(VERSIONS_ASKED), framed(LONG))).frames()[1]
+
+    assert len(LONG) > STRANGER_BYTES_MAX and produced(run(work())) == (0, 1)
+
+
+@pytest.mark.parametrize(("before", "is_strict"), [([VERSIONS_ASKED], True), ([HANDSHAKE], False)])
+def test_who_still_has_to_show_a_token_sends_no_long_request(before: list[bytes], is_strict: bool) -> None:
+    async def work() -> int:
+        door = MemoryDoor(is_strict=is_strict)
+        with pytest.raises(DecodeError, match=f"8 to {STRANGER_BYTES_MAX} are taken"):
+            await door.serve(*map(framed, before), len(LONG).to_bytes(4, "big"))
+        return door.sessions.in_use
+
+    assert run(work()) == 0
 
 
 def test_a_request_longer_than_allowed_is_not_read() -> None:
