@@ -41,7 +41,7 @@ class ClusterSession:
         self._openers = 0
         """So many wait until it is open, or are about to go on: who comes then goes after them."""
         self._appends: set[asyncio.Task[OrderAnswer]] = set()
-        """Those under way."""
+        """What is under way, also for those who wait no more."""
 
     @property
     def is_open(self) -> bool:

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("kio", reason="needs the extra kafka")
 
 from ordo.cluster.client.requests.request_window import Answer
-from ordo.gateway.doors.turns import HELD_ORDERS_MAX
+from ordo.gateway.doors.turns import BYTES_MAX, HELD_ORDERS_MAX
 from ordo.gateway.kafka import sessions
 from ordo.gateway.kafka.connection import THROTTLE_S_MAX
 from ordo.gateway.kafka.service.orders import KafkaError, OrderAnswer
@@ -82,27 +82,29 @@ class OfMemory(ClusterSession):
 
     async def order(self, payload: bytes, timeout_s: float | None = None) -> OrderAnswer:
         self.sent.append(payload)
-        await self.answered.wait()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.answered.wait()
+        except TimeoutError:
+            raise ClusterTimeoutError("still under way", outcome=RequestOutcome.UNKNOWN) from None
         return OrderAnswer(KafkaError.NONE, 1)
 
 
 def test_what_has_no_turn_early_enough_to_be_answered_is_not_sent() -> None:
     async def work() -> None:
         session = OfMemory(timeout_s=10.0)
-        session.turns.hold(True)
-        await session.turns.take(1)
+        session.answered.set()
+        await session.turns.take(BYTES_MAX)
         one = asyncio.create_task(session.append(b"one"))
         await pass_time(2.0)
         two = asyncio.create_task(session.append(b"two"))
-        three = asyncio.create_task(session.append(b"three"))
         await pass_time(6.0)
-        session.turns.give_back(1)
+        session.turns.give_back(BYTES_MAX)
         with pytest.raises(ClusterTimeoutError, match="not sent") as trouble:
-            await three
+            await one
         assert trouble.value.outcome is RequestOutcome.NOT_EXECUTED
-        session.answered.set()
-        await asyncio.gather(one, two)
-        assert session.sent == [b"one", b"two"]
+        assert (await two).error == KafkaError.NONE
+        assert session.sent == [b"two"]
 
     run(work())
 
@@ -163,7 +165,8 @@ def test_nobody_goes_before_those_who_have_waited_for_the_session(monkeypatch: p
     run(work())
 
 
-def test_many_who_send_again_what_was_late_have_few_orders_under_way_and_each_is_told_done() -> None:
+@pytest.mark.parametrize("count", [20, 21, 22, 40])
+def test_many_who_send_again_what_was_late_have_few_orders_under_way_and_each_is_told_done(count: int) -> None:
     counts = {"executed": 0, "told": 0, "in the stream": 0}
 
     class Bounded(OfMemory):
@@ -172,11 +175,16 @@ def test_many_who_send_again_what_was_late_have_few_orders_under_way_and_each_is
         async def order(self, payload: bytes, timeout_s: float | None = None) -> OrderAnswer:
             counts["in the stream"] += 1
             assert counts["in the stream"] <= HELD_ORDERS_MAX
+            executed = asyncio.create_task(self._execute())
+            if not (await asyncio.wait([executed], timeout=timeout_s))[0]:
+                raise ClusterTimeoutError("still under way", outcome=RequestOutcome.UNKNOWN)
+            return OrderAnswer(KafkaError.NONE, 1)
+
+        async def _execute(self) -> None:
             async with self.stream:
                 await pass_time(0.5)
             counts["executed"] += 1
             counts["in the stream"] -= 1
-            return OrderAnswer(KafkaError.NONE, 1)
 
     async def produce_on(session: ClusterSession, number: int) -> None:
         await pass_time(number / 100)
@@ -188,7 +196,7 @@ def test_many_who_send_again_what_was_late_have_few_orders_under_way_and_each_is
     async def work() -> None:
         session = Bounded(timeout_s=10.0)
         session.turns.hold(True)
-        producers = [asyncio.create_task(produce_on(session, number)) for number in range(40)]
+        producers = [asyncio.create_task(produce_on(session, number)) for number in range(count)]
         await pass_time(100.0)
         for one in producers:
             one.cancel()
