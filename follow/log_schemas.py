@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
@@ -98,8 +99,8 @@ class LogSchemas:
         """The schemas that can be read, in the order of the log."""
         self._newest: dict[tuple[int, int], Schema] = {}
         self._lineages: dict[tuple[int, int], Lineage] = {}
-        self.readers: list[Lineage] = []
-        """What `read` goes by, in the order of the log; services that have the same messages share one."""
+        self._readers: list[Lineage] | None = []
+        """None: not made since the last schema came."""
         self.problem = ""
         self.lost_from = POSITION_MAX
         """Behind this position the log has a schema that cannot be read: it may be one of any message."""
@@ -127,7 +128,14 @@ class LogSchemas:
         self._newest[key] = schema
         known = self._lineages.get(key)
         self._lineages[key] = Lineage(one.service_id, schema, one.position) if known is None else known.continued(one)
-        self.readers = _readers_of(self._lineages.values())
+        self._readers = None
+
+    @property
+    def readers(self) -> list[Lineage]:
+        """What `read` goes by, in the order of the log; services that have the same messages share one."""
+        if self._readers is None:
+            self._readers = _readers_of(self._lineages.values())
+        return self._readers
 
     def _lose(self, one: LoggedSchema, reason: str) -> None:
         self._lost[one.service_id] = min(one.position, self._lost.get(one.service_id, POSITION_MAX))
@@ -217,9 +225,13 @@ class LogSchemas:
 def _readers_of(lineages: Iterable[Lineage]) -> list[Lineage]:
     """Return lineages in the order of the log, without those of whose id another one reads all messages as well."""
     found: list[Lineage] = []
+    places: dict[int, list[int]] = {}
+    """Id of a schema -> where its lineages stand."""
     for one in sorted(lineages, key=lambda each: each.since):
-        for index, other in enumerate(found):
-            if one.schema.id != other.schema.id or one.problem or other.problem:
+        of_id = places.setdefault(one.schema.id, [])
+        for index in of_id:
+            other = found[index]
+            if one.problem or other.problem:
                 continue
             if extends(other.schema, one.schema):
                 break
@@ -227,6 +239,7 @@ def _readers_of(lineages: Iterable[Lineage]) -> list[Lineage]:
                 found[index] = other._replace(schema=one.schema)
                 break
         else:
+            of_id.append(len(found))
             found.append(one)
     return found
 
@@ -310,7 +323,9 @@ def _find(
     if known is not None and start <= known.searched_to:
         found, position = known.copy(), known.searched_to
     else:
-        snapshot = _newest(recordings, read, end)
+        snapshot = newest_snapshot(
+            ((one.stream_id, partial(read, one, one.start_position)) for one in reversed(recordings)), end
+        )
         found, position = LogSchemas(in_front(snapshot, start)), max(start, snapshot.log_position)
     found.searched_to = position
     for message in read(logs[-1], position) if logs else ():
@@ -321,10 +336,14 @@ def _find(
     return found
 
 
-def _newest(recordings: Sequence[RecordingDescriptor], read: Read, end: int) -> SnapshotSchemas:
-    for one in reversed(recordings):
-        if (one.stream_id - MODULE_SNAPSHOT_STREAM_ID) % LOCAL_STREAMS_STEP == 0:
-            snapshot = read_snapshot(read(one, one.start_position))
+def newest_snapshot(newest_first: Iterable[tuple[int, Callable[[], Iterable[Recorded]]]], end: int) -> SnapshotSchemas:
+    """Return what the newest whole snapshot of the module up to a position has.
+
+    `newest_first`: the stream ids of a node's recordings, and what reads one.
+    """
+    for stream_id, read in newest_first:
+        if (stream_id - MODULE_SNAPSHOT_STREAM_ID) % LOCAL_STREAMS_STEP == 0:
+            snapshot = _read_snapshot(read())
             if snapshot is not None and snapshot.log_position <= end:
                 return snapshot
     return NO_SNAPSHOT
@@ -359,7 +378,7 @@ def recorded_schema(position: int, record: bytes) -> LoggedSchema:
     return LoggedSchema(position, values.service_id, values.digest, values.packed)
 
 
-def read_snapshot(messages: Iterable[Recorded]) -> SnapshotSchemas | None:
+def _read_snapshot(messages: Iterable[Recorded]) -> SnapshotSchemas | None:
     """Return what a recording has of the consensus module's snapshot; None where it is none, or not whole."""
     position, schemas = None, []
     for message in messages:

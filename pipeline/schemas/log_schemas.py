@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from ordo.cluster.wire.streams import LOCAL_STREAMS_STEP, MODULE_SNAPSHOT_STREAM_ID
-from ordo.follow.log_schemas import NO_SNAPSHOT, LogSchemas, SnapshotSchemas, in_front, read_snapshot, recorded_schema
+from ordo.follow.log_schemas import LogSchemas, SnapshotSchemas, in_front, newest_snapshot, recorded_schema
 from ordo.pipeline.decoding.batches import arrow_schema
 from ordo.pipeline.decoding.errors import CorruptRecordingError, PipelineError
 from ordo.pipeline.decoding.log_decoder import LogDecoder
@@ -129,12 +129,8 @@ def _before_damage(batches: Iterable[pa.RecordBatch], after: int) -> Iterator[Lo
 
 def _newest(recordings: Sequence[Recording], limit: int) -> SnapshotSchemas:
     """Return what the newest whole snapshot of the log up to `limit` has."""
-    for one in reversed(recordings):
-        if (one.descriptor.stream_id - MODULE_SNAPSHOT_STREAM_ID) % LOCAL_STREAMS_STEP == 0:
-            snapshot = read_snapshot(_messages(one))
-            if snapshot is not None and snapshot.log_position <= limit:
-                return snapshot
-    return NO_SNAPSHOT
+    found = ((one.descriptor.stream_id, partial(_messages, one)) for one in reversed(recordings))
+    return newest_snapshot(found, limit)
 
 
 def _messages(recording: Recording) -> Iterator[_Message]:
