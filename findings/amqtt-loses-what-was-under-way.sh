@@ -17,8 +17,8 @@
 #   amqtt, with a user    session present True, came again [('two', 'dup=False')]
 #   aedes, anonymous      session present True, came again [('one', 'dup=False'), ('two', 'dup=False')]
 #
-# What follows: behind such a broker a bridge into Ordo is no safer than its broker is. docs/BRIDGES.md says for whom amqtt
-# keeps messages; its example names each message by its content and not by DUP, so one that comes again is executed once.
+# What follows: behind such a broker a bridge into Ordo is no safer than its broker is. docs/BRIDGES.md says what amqtt
+# keeps; its example knows a message that comes again by the name of its topic and not by DUP, and executes it once.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

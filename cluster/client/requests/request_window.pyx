@@ -225,8 +225,9 @@ cdef class RequestWindow:
         return self._take(payload, on_done, id, read)
 
     def submit(self, bytes payload not None, on_done=None, id=None, read=None):
-        """Takes a request and sends it. Raises ClusterError for one that is too long, IdentityError when the identity is lost.
+        """Takes a request, and sends it at once where nothing stands in front of it.
 
+        Raises ClusterError for one that is too long, IdentityError when the identity is lost.
         `read` decodes its answer.
         """
         cdef PendingRequest pending = self._take(payload, on_done, id, read)
