@@ -10,19 +10,13 @@ from weakref import WeakKeyDictionary
 
 from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_order
 from ordo.gateway.kafka.log_topic import LOG_TOPIC
-from ordo.gateway.kafka.service.orders import LENGTH_BYTES, Append, KafkaError, encode_append
-from ordo.gateway.kafka.service.producers import SEQUENCES
+from ordo.gateway.kafka.service.orders import NO_PRODUCER, Append, KafkaError, encode_appends
 from ordo.gateway.kafka.sessions import ClusterSession
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_readers import TopicReaders, error_of
 from ordo.gateway.kafka.topic_table import TopicTable
 from ordo.gateway.kafka.wire.compression import CompressionError, TooLongError
-from ordo.gateway.kafka.wire.records import (
-    Batch,
-    decode_in_steps,
-    encode_batch,
-    is_compressed,
-)
+from ordo.gateway.kafka.wire.records import decode_batch, encode_batch, is_compressed
 from ordo.runtime.errors import DecodeError, OrdoError
 from ordo.service_api.feeds import PAYLOAD_BYTES_MAX
 
@@ -101,7 +95,7 @@ class RecordCalls:
                     await one.acquire()
                     places.callback(one.release)
             is_known = index == PARTITION
-            orders = await _orders_of(topic, data) if is_known else KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+            orders = _orders_of(topic, data) if is_known else KafkaError.UNKNOWN_TOPIC_OR_PARTITION
             task = asyncio.create_task(self._append(caller, orders))
             held = places.pop_all()
             task.add_done_callback(lambda _: held.close())
@@ -336,15 +330,10 @@ def _is_empty(task: asyncio.Future[Values]) -> bool:
     return not task.done() or not (task.result()["records"] or task.result()["error_code"])
 
 
-async def _orders_of(topic: str, data: bytes) -> list[bytes] | KafkaError:
-    """Return the orders that append a batch, or why there are none. Others have a turn meanwhile."""
-    steps = decode_in_steps(data)
+def _orders_of(topic: str, data: bytes) -> list[bytes] | KafkaError:
+    """Return the orders that append a batch, or why there are none."""
     try:
-        while True:
-            next(steps)
-            await asyncio.sleep(0)
-    except StopIteration as end:
-        batch: Batch = end.value
+        batch = decode_batch(data)
     except TooLongError:  # clients that can make shorter batches of it do so
         return KafkaError.MESSAGE_TOO_LARGE
     except CompressionError:
@@ -357,28 +346,6 @@ async def _orders_of(topic: str, data: bytes) -> list[bytes] | KafkaError:
         return KafkaError.MESSAGE_TOO_LARGE
     if topic == LOG_TOPIC or len(topic.encode(errors="replace")) > 255:
         return KafkaError.INVALID_TOPIC
-    orders = []
-    for one in split_batch(topic, batch):
-        orders.append(encode_append(one))
-        await asyncio.sleep(0)
-    return orders
-
-
-def split_batch(topic: str, batch: Batch) -> list[Append]:
-    """Return a batch as appends of at most ORDER_BYTES_MAX each, or of one record."""
-    appends = []
-    begin, size = 0, 0
-    for index, payload in enumerate(batch.payloads):
-        length = len(payload) + LENGTH_BYTES
-        if size + length > ORDER_BYTES_MAX and index > begin:
-            appends.append(_part(topic, batch, begin, index))
-            begin, size = index, 0
-        size += length
-    appends.append(_part(topic, batch, begin, len(batch.payloads)))
-    return appends
-
-
-def _part(topic: str, batch: Batch, begin: int, end: int) -> Append:
-    producer_id = batch.producer_id if batch.producer_id >= 0 else -1
-    sequence = (batch.sequence + begin) % SEQUENCES if producer_id >= 0 else 0
-    return Append(topic, producer_id, max(batch.epoch, 0), sequence, batch.payloads[begin:end])
+    producer = (batch.producer_id, batch.epoch, batch.sequence) if batch.producer_id >= 0 else (NO_PRODUCER, 0, 0)
+    append = Append(topic, *producer, batch.payloads)
+    return list(encode_appends(append, ORDER_BYTES_MAX))

@@ -6,13 +6,13 @@ differences, feeds, ids of requests, identities, timers and messages of services
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
 
+from ordo.cluster.container.streams.feed_queue import FeedQueue
 from ordo.cluster.container.streams.feeds import ContainerFeeds
 from ordo.cluster.container.tables import consumer_table
 from ordo.cluster.container.tables.consumer_table import ConsumerMember, ConsumerTable, DurableConsumer
@@ -79,7 +79,7 @@ class Feeds(ContainerFeeds):
     """Feeds without a transport."""
 
     def __init__(self) -> None:
-        self._topics, self._waiting = {}, deque()
+        self._topics, self._waiting = {}, FeedQueue()
         self.opened: list[str] = []
 
     def _open(self, topic: Any) -> None:

@@ -10,10 +10,9 @@ A snapshot holds where each topic stands, and counts only once the recordings ha
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from ordo.cluster.container.streams.feed_queue import FeedQueue, Topic
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.counters.recording_counters import recording_counters
 from ordo.cluster.wire.streams import (
@@ -25,7 +24,7 @@ from ordo.cluster.wire.streams import (
 )
 from ordo.runtime.errors import ClusterError, ServiceError
 from ordo.runtime.payloads import to_bytes
-from ordo.service_api.feeds import RECORD_BYTES_MAX, check_publication
+from ordo.service_api.feeds import PAYLOAD_BYTES_MAX, RECORD_BYTES_MAX, check_publication
 from ordo.service_api.service import OfferResult
 
 if TYPE_CHECKING:
@@ -35,28 +34,10 @@ if TYPE_CHECKING:
     from ordo.cluster.container.streams.loop import ContainerLoop
     from ordo.service_api.service import Payload
     from ordo.transport.client.client import TransportClient
-    from ordo.transport.streams.publication import ExclusivePublication
 
 HOLD_FEEDS = 128
 """Something that was published waits for its stream."""
 _WAITS = (OfferResult.BACK_PRESSURED, OfferResult.ADMIN_ACTION, OfferResult.NOT_CONNECTED)
-
-
-@dataclass(slots=True)
-class Topic:
-    """The state of one topic; `position` in bytes, after what its stream has taken."""
-
-    name: str
-    sequence: int = 0
-    position: int = 0
-    log_position: int = 0
-    publication: ExclusivePublication | None = None
-
-
-class _Published(NamedTuple):
-    log_position: int
-    topic: Topic
-    message: bytes
 
 
 class ContainerFeeds:
@@ -70,7 +51,7 @@ class ContainerFeeds:
         self._client = client
         self._stream_id = local_stream(FEED_STREAM_ID, cluster_id)
         self._topics: dict[str, Topic] = {}
-        self._waiting: deque[_Published] = deque()
+        self._waiting = FeedQueue()
         self._record_position = 0
         self._record_bytes = 0
         self._record_count = 0
@@ -81,24 +62,17 @@ class ContainerFeeds:
         """Take a message for a topic. Returns its sequence number. Raises ServiceError, ServiceCallError."""
         self._loop.check_allowed("publish")
         data = to_bytes(payload, "what cluster.publish is given")
-        check_publication(topic, len(data), self._topics)
+        if type(topic) is not str and isinstance(topic, str):
+            topic = str.__str__(topic)  # a member of an enumeration is the topic of its value
+        found = self._topics.get(topic) if type(topic) is str else None
+        if found is None or len(data) > PAYLOAD_BYTES_MAX:
+            check_publication(topic, len(data), self._topics)
         self._count(len(data))
-        found = self._topics.get(topic)
         if found is None:
-            found = self._topics[topic] = Topic(topic)
-        position = self._loop.log_position
-        found.sequence += 1
-        header = ordo_codecs.FEED_MESSAGE.encode(
-            sequence=found.sequence,
-            log_position=position,
-            previous_log_position=found.log_position,
-            timestamp=self._loop.time,
-            message_index=self._record_count - 1,
-        )
-        found.log_position = position
-        self._waiting.append(_Published(position, found, header + data))
-        self._loop.has_published = True
-        return found.sequence
+            found = self._topics.setdefault(topic, Topic(topic))
+        loop = self._loop
+        loop.has_published = True
+        return self._waiting.put(found, loop.log_position, loop.time, self._record_count - 1, data)
 
     def _count(self, length_bytes: int) -> None:
         """Count what one record publishes."""
@@ -115,17 +89,14 @@ class ContainerFeeds:
         """Send what was published, and return the number of messages; `hold` says where some of it waits."""
         loop, count = self._loop, 0
         while self._waiting:
-            _, topic, message = self._waiting[0]
+            topic = self._waiting.first
             if topic.publication is None:
                 self._open(topic)
-            assert topic.publication is not None
-            position = topic.publication.offer(message)
-            if position <= 0:
-                self._check_result(topic, position)
+            sent, result = self._waiting.send()
+            count += sent
+            if result:
+                self._check_result(self._waiting.first, result)
                 break
-            topic.position = position
-            self._waiting.popleft()
-            count += 1
         if count:
             loop.note_written()
         loop.has_published = False
@@ -157,8 +128,7 @@ class ContainerFeeds:
 
     def drop(self, log_position: int) -> None:
         """Drop what the record that ends here has published, because it was not executed."""
-        while self._waiting and self._waiting[-1].log_position == log_position:
-            self._waiting.pop()
+        self._waiting.drop(log_position)
 
     # Snapshots
 

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from ordo.gateway.kafka.service.payloads import pack_payloads, unpack_payloads
 from ordo.runtime.errors import DecodeError
 
 MAGIC = b"\xf0ordo.topics\x01"
@@ -25,7 +27,8 @@ NO_PRODUCER = -1
 _APPEND = struct.Struct("<qhiiB")
 _LENGTH = struct.Struct("<I")
 _ANSWER = struct.Struct("<hq")
-LENGTH_BYTES = _LENGTH.size
+SEQUENCES = 1 << 31
+"""A producer's records in one topic are counted from 0 to this, and from 0 again."""
 METADATA_LENGTH_MAX = 1_024
 """Characters that a group may keep with an offset."""
 OTHER_SERVICE = "the cluster's service does not answer the door: it must be ordo:Topics, or made of it"
@@ -57,6 +60,9 @@ class OrderKind(IntEnum):
     """A query: the doors of the cluster."""
     COORDINATORS = 20
     """A query: which door coordinates each group."""
+
+
+_APPEND_BEGIN = MAGIC + bytes((OrderKind.APPEND,))
 
 
 class KafkaError(IntEnum):
@@ -127,14 +133,24 @@ class OrderAnswer(NamedTuple):
 
 
 def encode_append(append: Append) -> bytes:
-    """Return the order's bytes."""
-    topic = append.topic.encode()
-    head = _APPEND.pack(append.producer_id, append.epoch, append.sequence, len(append.payloads), len(topic))
-    pieces = [MAGIC, bytes((OrderKind.APPEND,)), head, topic]
-    for payload in append.payloads:
-        pieces.append(_LENGTH.pack(len(payload)))
-        pieces.append(payload)
-    return b"".join(pieces)
+    """Return the bytes of the order."""
+    (order,) = encode_appends(append, sys.maxsize)
+    return order
+
+
+def encode_appends(append: Append, bytes_max: int) -> Iterator[bytes]:
+    """Yield an append as orders, each with payloads of at most `bytes_max` with their lengths, or with one."""
+    topic, payloads = append.topic.encode(), list(append.payloads)
+    begin = end = 0
+    while end < len(payloads) or end == 0:
+        packed, end = pack_payloads(payloads, begin, bytes_max) if payloads else (b"", 0)
+        is_first = begin == 0 or append.producer_id == NO_PRODUCER
+        sequence = append.sequence if is_first else (append.sequence + begin) % SEQUENCES
+        head = _APPEND.pack(append.producer_id, append.epoch, sequence, end - begin, len(topic))
+        yield b"".join((_APPEND_BEGIN, head, topic, packed))
+        if not payloads:
+            return
+        begin = end
 
 
 def decode_append(body: bytes) -> Append:
@@ -143,11 +159,9 @@ def decode_append(body: bytes) -> Append:
         producer_id, epoch, sequence, count, topic_length = _APPEND.unpack_from(body)
         offset = _APPEND.size + topic_length
         topic = body[_APPEND.size : offset].decode()
-        payloads = []
-        while offset < len(body):
-            (length,) = _LENGTH.unpack_from(body, offset)
-            offset += _LENGTH.size + length
-            payloads.append(body[offset - length : offset])
+        payloads, offset = unpack_payloads(body, offset)
+        if offset < len(body):
+            _LENGTH.unpack_from(body, offset)  # it is cut: members of all releases reject it with the same text
     except (struct.error, UnicodeDecodeError) as error:
         raise DecodeError(f"an append is damaged: {error}") from None
     if offset != len(body) or len(payloads) != count or count < 1 or sequence < 0 or epoch < 0:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ordo.gateway.kafka.service.orders import KafkaError
+from ordo.gateway.kafka.service.orders import SEQUENCES, KafkaError
 
-SEQUENCES = 1 << 31
 RUNS_MAX = 8
 """So many stretches of a producer's records are remembered, to tell a repeated batch its numbers."""
 PRODUCERS_MAX = 16_384

@@ -14,6 +14,7 @@ from ordo.gateway.kafka.service.orders import (
     METADATA_LENGTH_MAX,
     NO_PRODUCER,
     NOT_A_QUERY,
+    SEQUENCES,
     Append,
     KafkaError,
     OrderAnswer,
@@ -23,7 +24,7 @@ from ordo.gateway.kafka.service.orders import (
     encode_answer,
     split_order,
 )
-from ordo.gateway.kafka.service.producers import SEQUENCES, Producers, Run
+from ordo.gateway.kafka.service.producers import Producers, Run
 from ordo.runtime.errors import DecodeError, Reject
 from ordo.runtime.native.cluster_time import TimeUnit
 from ordo.service_api.cluster import ClientSession, Cluster

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
+from itertools import accumulate
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ordo import Cluster, SnapshotReader, SnapshotWriter, Topics
 from ordo.gateway.kafka.service.orders import (
     MAGIC,
     METADATA_LENGTH_MAX,
+    SEQUENCES,
     Append,
     KafkaError,
     OrderAnswer,
     OrderKind,
     decode_answer,
+    decode_append,
     encode_append,
+    encode_appends,
     encode_order,
 )
-from ordo.gateway.kafka.service.producers import SEQUENCES, Producers, Run, Verdict
+from ordo.gateway.kafka.service.producers import Producers, Run, Verdict
+from ordo.runtime.errors import DecodeError
 from ordo.service_api.feeds import TOPICS_MAX
 from ordo.service_api.testing.harness import Input, Message, OpenSession, ServiceHarness, check_service
 
@@ -140,6 +147,36 @@ def test_an_order_that_is_none_is_refused_and_changes_nothing(harness: ServiceHa
     harness.execute(Message(1, 6, order))
     assert harness.effects[-1].kind == "reject"
     assert harness.take_snapshot().messages == before
+
+
+@given(st.lists(st.binary(max_size=40), min_size=1, max_size=30), st.integers(1, 100), st.integers(0, SEQUENCES - 1))
+def test_an_append_in_parts_has_the_same_records(payloads: list[bytes], bytes_max: int, sequence: int) -> None:
+    append = Append("orders", 7, 1, sequence, payloads)
+    parts = [decode_append(one[len(MAGIC) + 1 :]) for one in encode_appends(append, bytes_max)]
+    assert [payload for one in parts for payload in one.payloads] == payloads
+    begins = list(accumulate((len(one.payloads) for one in parts[:-1]), initial=0))
+    assert [one.sequence for one in parts] == [(sequence + begin) % SEQUENCES for begin in begins]
+    lengths = [sum(len(payload) + 4 for payload in one.payloads) for one in parts]
+    assert all(length <= bytes_max or len(one.payloads) == 1 for length, one in zip(lengths, parts, strict=True))
+    after = [len(one.payloads[0]) + 4 for one in parts[1:]]
+    assert all(length + more > bytes_max for length, more in zip(lengths[:-1], after, strict=True)), "no part is short"
+
+
+@given(st.lists(st.binary(max_size=9), min_size=1, max_size=5), st.data())
+def test_every_cut_of_an_append_is_refused(payloads: list[bytes], data: st.DataObject) -> None:
+    body = encode_append(Append("orders", -1, 0, 0, payloads))[len(MAGIC) + 1 :]
+    with pytest.raises(DecodeError, match="an append is damaged"):
+        decode_append(body[: data.draw(st.integers(0, len(body) - 1))])
+
+
+def test_a_cut_is_refused_with_the_text_that_members_of_all_releases_have() -> None:
+    """What is rejected is answered from the log's state, which must not depend on who executed it."""
+    body = encode_append(Append("orders", -1, 0, 0, [b"abc"]))[len(MAGIC) + 1 :]
+    at = len(body) - 7
+    with pytest.raises(DecodeError, match=f"a buffer of at least {at + 4} bytes for unpacking 4 bytes at offset {at} "):
+        decode_append(body[: at + 2])
+    with pytest.raises(DecodeError, match=f"damaged: count=1 sequence=0 epoch=0 length={at + 5}$"):
+        decode_append(body[: at + 5])
 
 
 def test_other_messages_are_in_the_log_and_nothing_happens(harness: ServiceHarness) -> None:
