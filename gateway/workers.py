@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from typing import Any, NoReturn, Protocol
+from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol
 
 from ordo.gateway.callers.settings import GatewaySettings
 from ordo.runtime import children
@@ -28,6 +28,8 @@ WATCHED = {*ENDING, signal.SIGCHLD}
 FAILED = 1
 LOOK_S = 0.1
 """How often a signal is looked for while a worker starts or ends."""
+START_S = 60.0
+"""How long one that takes another's place may take to serve, before it is killed and is replaced itself."""
 PAUSE_MIN_S = 0.1
 PAUSE_MAX_S = 10.0
 """For how long the place of a worker that died stays empty: longer each time, if one dies soon after another."""
@@ -83,6 +85,19 @@ def _bound(family: int, kind: int, place: tuple[Any, ...], *options: int) -> soc
     return made
 
 
+class Starting(NamedTuple):
+    """A worker that does not serve yet."""
+
+    told: BinaryIO
+    """What it tells once it serves."""
+    until_s: float
+
+    @property
+    def has_told(self) -> bool:
+        """Return whether it serves, or has ended."""
+        return bool(select.select([self.told], [], [], 0)[0])
+
+
 class Workers:
     """The processes of one gateway, from the one that started them."""
 
@@ -93,6 +108,8 @@ class Workers:
         """Worker -> its process. Empty in a worker."""
         self._pause_s = PAUSE_MIN_S
         """How long the place of the next one that dies stays empty."""
+        self._starting: dict[int, Starting] = {}
+        """Workers that are to take another's place, and do not serve yet."""
         self._due_s: dict[int, float] = {}
         """Worker that died -> when another one takes its place."""
         self._calm_s = 0.0
@@ -126,20 +143,39 @@ class Workers:
 
     def _see_to_all(self) -> None:
         while True:
-            due_s = min(self._due_s.values(), default=None)
-            wait_s = PAUSE_MAX_S if due_s is None else max(0.0, due_s - time.monotonic())
-            found = signal.sigtimedwait(WATCHED, wait_s)
+            found = signal.sigtimedwait(WATCHED, self._rest_s())
             if found is not None and found.si_signo in ENDING:
                 return
             self._note_dead()
-            if not self._replace_dead():
-                return
+            self._note_started()
+            self._replace_dead()
+
+    def _rest_s(self) -> float:
+        """Return how long to wait for a signal."""
+        if self._starting:
+            return LOOK_S
+        due_s = min(self._due_s.values(), default=None)
+        return PAUSE_MAX_S if due_s is None else max(0.0, due_s - time.monotonic())
 
     def _start(self, number: int) -> int | None:
         """Start a worker, and wait until it serves: return 0, else its status, negative for a signal that ended it.
 
         None: SIGTERM or SIGINT has come. Raises SystemExit in the worker at its end.
         """
+        with self._fork(number) as told:
+            while not select.select([told], [], [], LOOK_S)[0]:
+                if signal.sigpending() & ENDING:
+                    return None
+            if told.read(1):
+                return 0
+        status = os.waitstatus_to_exitcode(os.waitpid(self._pids[number], 0)[1])
+        if status < 0:  # otherwise it has said itself why
+            _tell_died(self._pids[number], f"signal {-status}, while it started")
+        del self._pids[number]
+        return status or FAILED
+
+    def _fork(self, number: int) -> BinaryIO:
+        """Start a worker, and return what it writes to once it serves. Raises SystemExit in the worker at its end."""
         reading, writing = os.pipe()
         parent = os.getpid()
         pid = os.fork()
@@ -149,17 +185,7 @@ class Workers:
             self._serve(number, parent, writing)
         os.close(writing)
         self._pids[number] = pid
-        with os.fdopen(reading, "rb") as told:
-            while not select.select([told], [], [], LOOK_S)[0]:
-                if signal.sigpending() & ENDING:
-                    return None
-            if told.read(1):
-                return 0
-        del self._pids[number]
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        if status < 0:  # otherwise it has said itself why
-            get_logger().error("gateway.worker-died", process=pid, ended_by=f"signal {-status}, while it started")
-        return status or FAILED
+        return os.fdopen(reading, "rb")
 
     def _serve(self, number: int, parent: int, writing: int) -> NoReturn:
         """Be a worker. Raises SystemExit in the end, ConfigurationError."""
@@ -187,14 +213,33 @@ class Workers:
             signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # the loop handles them no more
 
     def _note_dead(self) -> None:
+        """Have those that ended replaced. Raises SystemExit where one could not start, which has said itself why."""
         for number, pid in list(self._pids.items()):
             found, status = os.waitpid(pid, os.WNOHANG)
-            if found:
-                del self._pids[number]
-                code = os.waitstatus_to_exitcode(status)
-                ended_by = f"signal {-code}" if code < 0 else f"status {code}"
-                again_s = self._put_off(number)
-                get_logger().error("gateway.worker-died", process=pid, ended_by=ended_by, again_after_s=again_s)
+            if not found:
+                continue
+            del self._pids[number]
+            code = os.waitstatus_to_exitcode(status)
+            ended_by = f"signal {-code}" if code < 0 else f"status {code}"
+            starting = self._starting.pop(number, None)
+            if starting is not None:
+                with starting.told as told:
+                    has_served = bool(told.read(1))
+                if not has_served and code >= 0:
+                    raise SystemExit(code or FAILED)
+                ended_by += "" if has_served else ", while it started"
+            _tell_died(pid, ended_by, again_after_s=self._put_off(number))
+
+    def _note_started(self) -> None:
+        """Note which serve by now, and kill those that took too long, which are replaced once they have ended."""
+        for number, one in list(self._starting.items()):
+            if one.has_told and one.told.read(1):
+                one.told.close()
+                del self._starting[number]
+            elif time.monotonic() > one.until_s:
+                self._starting[number] = one._replace(until_s=float("inf"))
+                get_logger().error("gateway.worker-killed", process=self._pids[number], after_s=START_S)
+                os.kill(self._pids[number], signal.SIGKILL)
 
     def _put_off(self, number: int) -> float:
         """Have another worker take its place after a pause, which is returned, and longer if one died just before."""
@@ -207,18 +252,12 @@ class Workers:
         self._pause_s = min(2 * pause_s, PAUSE_MAX_S)
         return pause_s
 
-    def _replace_dead(self) -> bool:
-        """Start those that are due, and return whether to go on. Raises SystemExit for one that cannot start."""
-        for number in [one for one, due_s in self._due_s.items() if due_s <= time.monotonic()]:
-            status = self._start(number)
-            if status is None:
-                return False
+    def _replace_dead(self) -> None:
+        """Start others in the place of those that are due. What each of them takes to start holds nobody up."""
+        now_s = time.monotonic()
+        for number in [one for one, due_s in self._due_s.items() if due_s <= now_s]:
             del self._due_s[number]
-            if status > 0:
-                raise SystemExit(status)
-            if status < 0:
-                self._put_off(number)
-        return True
+            self._starting[number] = Starting(self._fork(number), now_s + START_S)
 
     def _end(self) -> bool:
         """End all workers, those that do not end by SIGKILL, and return whether one of them did not end well."""
@@ -240,3 +279,7 @@ class Workers:
             if self._pids:
                 signal.sigtimedwait({signal.SIGCHLD}, LOOK_S)
         return any(statuses)
+
+
+def _tell_died(pid: int, ended_by: str, **more: object) -> None:
+    get_logger().error("gateway.worker-died", process=pid, ended_by=ended_by, **more)

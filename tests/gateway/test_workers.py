@@ -239,6 +239,26 @@ def test_a_replacement_that_is_killed_while_it_starts_is_replaced(gateway: Gatew
     assert gateway.stop() == 0
 
 
+def test_a_replacement_that_hangs_while_it_starts_holds_up_nobody(gateway: GatewayProcess) -> None:
+    first, second = workers_of(gateway)
+    os.kill(second, signal.SIGKILL)
+
+    def new_one(*known: int) -> int | None:
+        return next((one for one in children_of(gateway.process.pid) if one not in known), None)
+
+    hanging = await_value(lambda: new_one(first, second), "another worker")
+    hold(hanging)
+    assert not has_started(gateway, 3), "it hangs before it serves"
+    os.kill(first, signal.SIGKILL)
+    await_that(partial(has_started, gateway, 3), "one in the place of the first, beside the one that hangs")
+    serving = await_value(lambda: new_one(first, second, hanging), "its process")
+    os.kill(hanging, signal.SIGKILL)
+    await_that(partial(has_started, gateway, 4), "one in the place of the one that hung")
+    assert {one["process"] for one in gateway.events("gateway.worker-died")} == {first, second, hanging}
+    assert serving in children_of(gateway.process.pid)
+    assert gateway.stop() == 0
+
+
 @pytest.mark.parametrize("ends_itself", [True, False])
 def test_a_worker_that_hangs_does_not_outlive_the_gateway(
     ends_itself: bool, lend_cluster: LendCluster, start_gateway: StartGateway
