@@ -209,7 +209,8 @@ def _rename(of_class: type, values: dict[str, Any]) -> dict[str, Any]:
     """Return the values of a message by the names of its column's fields."""
     for name, inner in _inner_classes(of_class):
         value = values[name]
-        values[name] = [_rename(inner, row) for row in value] if isinstance(value, list) else _rename(inner, value)
+        if value is not None:  # a composite that is not in an older message
+            values[name] = [_rename(inner, row) for row in value] if isinstance(value, list) else _rename(inner, value)
     names = _field_names(of_class)
     return {names[name]: value for name, value in values.items()}
 

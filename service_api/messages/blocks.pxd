@@ -91,8 +91,8 @@ cdef class Names:
     cdef readonly object of_class
     cdef bint _is_character, _is_flags
     cdef dict _members
-    cdef int64_t number_of(self, object member) except? -1
-    cdef object member(self, int64_t number)
+    cdef uint64_t number_of(self, object member, Py_ssize_t length) except? -1
+    cdef object member(self, object number)
 
 cdef class BlockCodec:
     """A message's, a row's or a composite's fields; then its groups; then its data of variable length."""

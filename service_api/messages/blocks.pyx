@@ -16,6 +16,7 @@ from libc.string cimport memcpy, memset
 
 import struct
 from collections.abc import Sequence
+from copy import deepcopy
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 
 from ordo.runtime.errors import MessageError
@@ -35,6 +36,7 @@ cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object, Py_ssize_t*) except NULL
     long long PyLong_AsLongLong(object) except? -1
     unsigned long long PyLong_AsUnsignedLongLong(object) except? 0xffffffffffffffff
+    unsigned long long PyLong_AsUnsignedLongLongMask(object) except? 0xffffffffffffffff
     object PyLong_FromLongLong(long long)
     object PyLong_FromUnsignedLongLong(unsigned long long)
     bint PyLong_Check(object)
@@ -82,12 +84,16 @@ cdef class Names:
         self._is_character, self._is_flags = is_character, is_flags
         self._members = {ord(one) if is_character else int(one): one for one in of_class}
 
-    cdef int64_t number_of(self, object member) except? -1:
+    cdef uint64_t number_of(self, object member, Py_ssize_t length) except? -1:
         if type(member) is not self.of_class:
             raise TypeError
-        return PyLong_AsLongLong(ord(member)) if self._is_character else PyLong_AsLongLong(member)
+        if self._is_character:
+            return ord(member)
+        if self._is_flags and member.bit_length() > 8 * length:
+            raise OverflowError
+        return PyLong_AsUnsignedLongLongMask(member)
 
-    cdef object member(self, int64_t number):
+    cdef object member(self, object number):
         """Return the member of that number, or None. Bits of flags that have no name are kept."""
         cdef PyObject* found = PyDict_GetItemWithError(self._members, number)
         if found is not NULL:
@@ -221,7 +227,7 @@ cdef class BlockCodec:
                 return False
             at[0] = found is True
         elif plan.kind == NAMED_NUMBER or plan.kind == NAMED_CHARACTER or plan.kind == FLAGS:
-            store(at, <uint64_t>(<Names>helper).number_of(found), plan.length, self._swaps)
+            store(at, (<Names>helper).number_of(found, plan.length), plan.length, self._swaps)
         elif plan.kind == DECIMAL:
             if not isinstance(found, (Decimal, int)):
                 return False
@@ -295,7 +301,8 @@ cdef class BlockCodec:
             return self._read_field(index, at + plan.place)
         if plan.since == 0:
             raise MessageError(f"{self.of_class.__name__}: {length} bytes are too short for {self._names[index]}")
-        return self._defaults[index]
+        # a composite can be changed, which must not change what the next message has
+        return deepcopy(self._defaults[index]) if plan.kind == COMPOSITE else self._defaults[index]
 
     cdef object _read_field(self, Py_ssize_t index, const uint8_t* at):
         cdef FieldPlan* plan = &self._fields[index]
@@ -332,7 +339,10 @@ cdef class BlockCodec:
             if plan.low < 0:
                 return EXACT.scaleb(Decimal(PyLong_FromLongLong(signed(bits, plan.length))), -helper)
             return EXACT.scaleb(Decimal(PyLong_FromUnsignedLongLong(bits)), -helper)
-        found = (<Names>helper).member(signed(bits, plan.length) if plan.low < 0 else <int64_t>bits)
+        if plan.low < 0 and plan.kind != FLAGS:        # bits have no sign
+            found = (<Names>helper).member(PyLong_FromLongLong(signed(bits, plan.length)))
+        else:
+            found = (<Names>helper).member(PyLong_FromUnsignedLongLong(bits))
         if found is None:
             raise MessageError(
                 f"{self.of_class.__name__}.{self._names[index]} is {bits}, which no {helper.of_class.__name__} has"

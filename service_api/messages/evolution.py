@@ -16,6 +16,7 @@ from ordo.service_api.messages.layout import (
     FieldLayout,
     GroupLayout,
     Layout,
+    dimension_of,
 )
 from ordo.service_api.messages.message import Schema, layout_of_message
 
@@ -121,7 +122,7 @@ def _travels(part: FieldLayout | GroupLayout | DataLayout) -> tuple[object, ...]
         null = part.primitive.null if part.is_optional or part.since else None  # what came later may be None on import
         return part.place, part.length_bytes, part.kind, part.primitive.name, null, scale
     if isinstance(part, GroupLayout):
-        return part.rows.count, part.rows.dimension, part.rows.length
+        return dimension_of(part.rows)
     return part.is_text, part.length.name
 
 

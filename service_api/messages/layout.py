@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from decimal import Decimal
 from enum import IntEnum, IntFlag, StrEnum
 from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -36,6 +36,8 @@ SIGNED, UNSIGNED, REAL, BOOLEAN, CHARACTERS, RAW, NAMED_NUMBER, NAMED_CHARACTER,
     range(12)
 )
 """Kinds of fields, as codec.pxd numbers them."""
+WITHOUT_NULL = (RAW, ARRAY, COMPOSITE)
+"""Kinds whose bytes cannot say None: a field is None in a message of a version that had none, and never otherwise."""
 LENGTH_MAX = 65_534
 """The longest block, and the longest value in it: the length is a uint16."""
 BOOLEAN_TYPE = Primitive("uint8", 1, 0, 1, 255, "B")
@@ -125,19 +127,23 @@ class Layout:
             helper = codecs[one.of]
         elif one.kind == ARRAY:
             helper = struct.Struct(f"{'>' if self.is_big_endian else '<'}{one.of}{primitive.code}")
+        has_null = one.is_optional and one.kind not in WITHOUT_NULL
         return (
-            *(one.name, one.place, one.length_bytes, one.kind, one.is_optional, one.since),
+            *(one.name, one.place, one.length_bytes, one.kind, has_null, one.since),
             *(*_range(primitive), _null_bits(primitive), helper, one.default, one.allowed),
         )
 
 
-def layout_of(of_class: type, row_classes: Mapping[type, Layout], block_length: int, is_big_endian: bool) -> Layout:
+def layout_of(
+    of_class: type, row_classes: Mapping[type, Layout], block_length: int, is_big_endian: bool, is_composite: bool
+) -> Layout:
     """Read the layout of a dataclass from its annotations.
 
     `row_classes` are those that `group` and `composite` made, by class, with their layouts. `block_length` is 0 where
-    the block ends with its last field. Raises MessageError for what SBE has no place for.
+    the block ends with its last field. A composite is there as a whole or not at all: its fields have no version.
+    Raises MessageError for what SBE has no place for.
     """
-    reader = _Reader(of_class, row_classes)
+    reader = _Reader(of_class, row_classes, is_composite)
     for found in fields(of_class):
         reader.add(found)
     length = block_length or reader.end
@@ -150,13 +156,14 @@ def layout_of(of_class: type, row_classes: Mapping[type, Layout], block_length: 
 class _Reader:
     """Goes through the fields of one class."""
 
-    def __init__(self, of_class: type, row_classes: Mapping[type, Layout]) -> None:
+    def __init__(self, of_class: type, row_classes: Mapping[type, Layout], is_composite: bool) -> None:
         self.fields: list[FieldLayout] = []
         self.groups: list[GroupLayout] = []
         self.data: list[DataLayout] = []
         self.end = 0
         self._class = of_class
         self._row_classes = row_classes
+        self._is_composite = is_composite
         try:
             # Without names of the class itself: a field may be called as its type is.
             self._hints = get_type_hints(of_class, localns={}, include_extras=True)
@@ -166,7 +173,7 @@ class _Reader:
     def add(self, found: Field[Any]) -> None:
         """Add one field of the dataclass. Raises MessageError for a type that has no place in a message."""
         base, marks, is_optional = _split(self._hints[found.name])
-        since, default = since_of(found), _default(found)
+        since, default = 0 if self._is_composite else since_of(found), _default(found)
         if get_origin(base) in (list, tuple) and not _first(marks, Array):
             if is_optional:
                 raise self._wrong(found.name, "a group is never None: an empty one is []")
@@ -205,15 +212,18 @@ class _Reader:
         if since and default is MISSING and not is_optional:
             raise self._wrong(name, "it came with a later version: give it a default, or make it optional")
         kind, primitive, length, of, allowed = self._encoding(name, base, marks)
-        if is_optional and kind in (RAW, ARRAY, COMPOSITE):
-            raise self._wrong(name, "bytes, arrays and composites have no value that stands for None")
+        if is_optional and kind in WITHOUT_NULL and not since:
+            raise self._wrong(
+                name,
+                "bytes, arrays and composites have no value that stands for None, unless a later version brought them",
+            )
         at = _first(marks, At)
         place = self.end if at is None else at.offset
         if place < self.end:
             raise self._wrong(name, f"it begins at {place}, inside the field before, which ends at {self.end}")
         self.end = place + length
         default = None if default is MISSING else default
-        allowed += " and None" if is_optional else ""
+        allowed += " and None" if is_optional and kind not in WITHOUT_NULL else ""
         self.fields.append(FieldLayout(name, place, length, kind, primitive, is_optional, since, default, of, allowed))
 
     def _encoding(self, name: str, base: object, marks: tuple[object, ...]) -> Encoding:
@@ -239,7 +249,7 @@ class _Reader:
             if base in self._row_classes:
                 return self._composite(name, base)
             if base is bool:
-                return BOOLEAN, primitive or BOOLEAN_TYPE, 1, None, "True and False"
+                return BOOLEAN, _boolean_type(primitive), 1, None, "True and False"
             if issubclass(base, (IntEnum, IntFlag, StrEnum)):
                 return self._named(name, base, primitive)
             if base in (int, float):
@@ -301,6 +311,13 @@ def _first(marks: tuple[object, ...], *kinds: type) -> Any:
 
 def _default(found: Field[Any]) -> object:
     return found.default if found.default_factory is MISSING else found.default_factory()
+
+
+def _boolean_type(primitive: Primitive | None) -> Primitive:
+    """Return the one byte that a Boolean is, with the null value of what it is annotated with."""
+    if primitive is None or primitive.code in "fd":
+        return BOOLEAN_TYPE
+    return replace(BOOLEAN_TYPE, null=int(primitive.null) & 0xFF)
 
 
 def _numbers(primitive: Primitive) -> str:

@@ -81,15 +81,18 @@ def composite(of_class: type[M] | None = None, *, byte_order: ByteOrder = "littl
     """Make a class a composite: a field of a message that has fields itself, all of fixed length."""
 
     def make(part_class: type[M]) -> type[M]:
-        made: type[M] = group(part_class, byte_order=byte_order)
-        if _layouts[made].groups or _layouts[made].data:
+        made, layout = _laid_out(part_class, byte_order, 0, is_composite=True)
+        if layout.groups or layout.data:
             raise MessageError(f"{made.__name__} has groups or data of variable length: no composite can")
+        _codecs[made] = BlockCodec(*layout.codec_arguments(_codecs))
         return made
 
     return make if of_class is None else make(of_class)
 
 
-def _laid_out(of_class: type[M], byte_order: ByteOrder, block_length: int) -> tuple[type[M], Layout]:
+def _laid_out(
+    of_class: type[M], byte_order: ByteOrder, block_length: int, *, is_composite: bool = False
+) -> tuple[type[M], Layout]:
     """Return a class as a dataclass with slots, and its layout."""
     if byte_order not in ("little", "big"):
         raise MessageError(f"byte_order is {byte_order!r}: allowed are 'little' and 'big'")
@@ -101,7 +104,7 @@ def _laid_out(of_class: type[M], byte_order: ByteOrder, block_length: int) -> tu
         made = dataclass(slots=True)(of_class)
     except (TypeError, ValueError) as error:
         raise MessageError(f"{of_class.__name__}: {error}") from error
-    layout = layout_of(made, _layouts, block_length, byte_order == "big")
+    layout = layout_of(made, _layouts, block_length, byte_order == "big", is_composite)
     for part in classes_in(layout):
         if _layouts[part].is_big_endian != layout.is_big_endian:
             raise MessageError(f"{made.__name__} and {part.__name__} differ in their byte order")

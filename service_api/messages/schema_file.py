@@ -25,6 +25,12 @@ NESTED_MAX = 32
 LENGTH_MAX = 1 << 24
 """Bytes or values of one part: no message is longer."""
 OPTIONAL, CONSTANT = "optional", "constant"
+ARRAY_MEANING = "array"
+"""The semantic type of an array where its type alone would say a number, or bytes."""
+BYTES_MEANING = "bytes"
+"""That of a single byte that is bytes."""
+ENUM_MEANING = "enumeration"
+"""That of an enumeration that looks like SBE's Boolean."""
 _TYPES = ("type", "enum", "set", "composite", "ref")
 
 
@@ -62,6 +68,8 @@ class NamedValues:
     null: str | None
     values: tuple[tuple[str, str], ...]
     description: str
+    meaning: str = ""
+    """SBE's semantic type."""
 
     @property
     def length_bytes(self) -> int:
@@ -98,6 +106,8 @@ class Part(NamedTuple):
     offset: int
     is_placed: bool
     type: Type
+    presence: str = ""
+    """What the composite says of the part, unless its type says it."""
 
     @property
     def end(self) -> int:
@@ -175,6 +185,7 @@ class SchemaFile:
         self.version = int(self._root.get("version", "0"))
         self._elements: dict[str, ElementTree.Element] = {}
         self._types: dict[str, Type] = {}
+        self._made: dict[ElementTree.Element, Type] = {}
         self._depth = 0
         inner: dict[str, ElementTree.Element] = {}
         for types in _types_in(self._root, path, 0):
@@ -255,6 +266,12 @@ class SchemaFile:
         return found
 
     def _type_of(self, element: ElementTree.Element) -> Type:
+        """Return the type that an element is: the same object each time."""
+        if element not in self._made:
+            self._made[element] = self._read_type(element)
+        return self._made[element]
+
+    def _read_type(self, element: ElementTree.Element) -> Type:
         kind, self._depth = _kind(element), self._depth + 1
         try:
             if self._depth > NESTED_MAX:
@@ -277,10 +294,12 @@ class SchemaFile:
                 raise ValueError(f"{element.attrib['name']} has the encoding {primitive}, which is no primitive type")
             primitive, null = encoding.primitive, null or encoding.null
         kind = "choice" if is_set else "validValue"
-        values = tuple((one.attrib["name"], (one.text or "").strip()) for one in element if _kind(one) == kind)
+        text_of = _character if primitive == "char" else _stripped
+        values = tuple((one.attrib["name"], text_of(one.text or "")) for one in element if _kind(one) == kind)
         if is_set:
             _check_bits(element.attrib["name"], primitive, values)
-        return NamedValues(element.attrib["name"], is_set, primitive, null, values, element.get("description") or "")
+        name, description = element.attrib["name"], element.get("description") or ""
+        return NamedValues(name, is_set, primitive, null, values, description, element.get("semanticType", ""))
 
     def _composite(self, element: ElementTree.Element) -> Composite:
         parts: list[Part] = []
@@ -288,7 +307,8 @@ class SchemaFile:
         for child in element:
             if _kind(child) in _TYPES:
                 offset = _count(child, "offset", end)
-                parts.append(Part(child.attrib["name"], offset, "offset" in child.attrib, self._part_type(child)))
+                name, presence = child.attrib["name"], child.get("presence", "")
+                parts.append(Part(name, offset, "offset" in child.attrib, self._part_type(child), presence))
                 end = parts[-1].end
         return Composite(element.attrib["name"], tuple(parts), element.get("description") or "")
 
@@ -318,6 +338,17 @@ def _simple(element: ElementTree.Element, primitive: str) -> SimpleType:
         element.get("timeUnit", ""),
         element.get("characterEncoding"),
     )
+
+
+def _stripped(text: str) -> str:
+    return text.strip()
+
+
+def _character(text: str) -> str:
+    """Return the character of an enum's value: itself, or the number of one that XML does not hold, in two digits."""
+    found = text if len(text) == 1 else text.strip()
+    is_number = len(found) == 2 and found.isascii() and found.isdigit()
+    return chr(int(found)) if is_number and int(found) < ord(" ") else found
 
 
 def _check_bits(name: str, primitive: str, values: tuple[tuple[str, str], ...]) -> None:

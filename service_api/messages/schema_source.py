@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ordo.runtime.errors import MessageError
-from ordo.service_api.messages.fields import SCALE_MAX
+from ordo.service_api.messages.fields import PRIMITIVES, SCALE_MAX
 from ordo.service_api.messages.schema_file import (
+    ARRAY_MEANING,
+    BYTES_MEANING,
     CONSTANT,
+    ENUM_MEANING,
     LENGTHS,
     OPTIONAL,
     Block,
@@ -84,8 +87,6 @@ class Spelling(NamedTuple):
     is_optional: bool = False
     constant: str = ""
     """The value of a constant, which takes no room in a message."""
-    is_plain: bool = True
-    """Whether None can stand for a value that an older version lacks."""
 
 
 def source_of(path: Path) -> str:
@@ -110,13 +111,19 @@ class _Source:
         self._file_name = file_name
         self._classes: dict[str, str] = {}
         """Name of a class -> its source, in the order in which they are written."""
-        self._composites: set[str] = set()
+        self._names: dict[int, str] = {}
+        """Id of a type -> the name of its class."""
+        self._taken: set[str] = set()
+        """All names of classes."""
 
     def write(self) -> str:
         self._check_header()
-        names = [self._message(one) for one in self._file.messages]
+        names = [_class_name(one.name) for one in self._file.messages]
         if not names:
             raise ValueError("there are no messages")
+        self._reserve(names)
+        for name, one in zip(names, self._file.messages, strict=True):
+            self._message(name, one)
         package = self._file.package
         body = "\n\n".join(self._classes.values())
         body += f"\n\nSCHEMA = Schema({_quoted(package)}, {', '.join(names)})\n"
@@ -136,16 +143,29 @@ class _Source:
             found = ", ".join(f"{part} {primitive}" for part, primitive in header)
             raise ValueError(f"its message header is {found}: allowed is SBE's own, four uint16")
 
-    def _message(self, block: Block) -> str:
-        name = _class_name(block.name)
+    def _reserve(self, names: list[str]) -> None:
+        """Keep names for the messages: other classes get an underscore where they would have the same."""
+        for name in names:
+            if name in self._taken:
+                raise ValueError(f"there are two messages called {name}")
+            self._taken.add(name)
+
+    def _unique(self, name: str) -> str:
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        return name
+
+    def _message(self, name: str, block: Block) -> None:
         options = [f"id={block.number}", f"version={max(block.newest, self._file.version)}"]
         self._block(name, block, "message", [*options, f"schema_id={self._file.schema_id}"])
-        return name
 
     def _block(self, name: str, block: Block, decorator: str, options: list[str]) -> None:
         """Write the class of a message or of a group's rows."""
         lines: list[str] = []
         end = 0
+        names = [one.name for one in block.fields] + [one.block.name for one in block.groups]
+        _check_names(name, names + [one.name for one in block.data])
         for field in block.fields:
             line, end = self._field(field, end)
             lines.append(line)
@@ -162,17 +182,12 @@ class _Source:
         return found
 
     def _add(self, name: str, head: str, description: str, lines: list[str]) -> None:
-        if name in self._classes:
-            raise ValueError(f"there are two types or messages called {name}")
         text = f'{INDENT}"""{_text(description)}"""\n\n'
         self._classes[name] = f"{head}\n{text}" + "".join(f"{INDENT}{line}\n" for line in lines or ["pass"])
 
     def _field(self, field: Field, end: int) -> tuple[str, int]:
         """Return the line of a field that follows what ends at `end`, and where the field ends."""
         found = self._spelling(field)
-        if field.since and not found.is_plain and not found.constant:
-            name = _identifier(field.name)
-            raise ValueError(f"{name} came with version {field.since}, and its type has no value that stands for none")
         return _line(field.name, found, end if field.offset is None else field.offset, end, field.since)
 
     def _spelling(self, field: Field) -> Spelling:
@@ -194,44 +209,48 @@ class _Source:
         return Spelling("", constant=_constant(entry.primitive, entry.text))
 
     def _constant_by_reference(self, reference: str) -> Spelling:
-        enum, value_name, _ = self._file.referred(reference)
-        self._enumeration(enum, False)
-        return Spelling("", constant=f"{_class_name(enum.name)}.{_identifier(value_name)}")
+        enum, value_name, text = self._file.referred(reference)
+        if self._enumeration(enum, False).annotation == "bool":
+            return Spelling("", constant=str(text != "0"))
+        return Spelling("", constant=f"{self._names[id(enum)]}.{_identifier(value_name)}")
 
     def _enumeration(self, entry: NamedValues, is_optional: bool) -> Spelling:
         """Return how an enum or a set is written; its class is added unless it is there."""
-        name = _class_name(entry.name)
-        if entry.primitive == "uint8" and set(entry.values) in BOOLEANS:
-            return Spelling("bool", 1, is_optional)
+        null = "" if entry.is_set or entry.primitive == "char" else _other_null(entry)
+        if entry.primitive == "uint8" and set(entry.values) in BOOLEANS and entry.meaning != ENUM_MEANING:
+            return Spelling(f"Annotated[bool, {null}]" if null else "bool", 1, is_optional)
         base = "IntFlag" if entry.is_set else "StrEnum" if entry.primitive == "char" else "IntEnum"
-        if name not in self._classes:
+        if id(entry) not in self._names:
+            name = self._names[id(entry)] = self._unique(_class_name(entry.name))
+            _check_names(name, [label for label, _ in entry.values])
             lines = []
             for label, text in entry.values:
                 value = _quoted(text) if base == "StrEnum" else str(1 << int(text) if entry.is_set else int(text))
                 lines.append(f"{_identifier(label)} = {value}")
             self._add(name, f"class {name}({base}):", entry.description or f"{name} of the schema.", lines)
-        if entry.primitive in ("char", "uint8"):
+        name = self._names[id(entry)]
+        if entry.primitive in ("char", "uint8") and not null:
             return Spelling(name, 1, is_optional)
-        return Spelling(f"Annotated[{name}, {CLASS_NAMES[entry.primitive]}]", entry.length_bytes, is_optional)
+        return Spelling(f"Annotated[{name}, {null or CLASS_NAMES[entry.primitive]}]", entry.length_bytes, is_optional)
 
     def _composite(self, entry: Composite) -> Spelling:
         """Return how a composite is written: a decimal where it is one, else a class of its own."""
         if fixed := _decimal(entry):
             return fixed
-        name = _class_name(entry.name)
-        if name not in self._composites:
-            self._composites.add(name)
+        if id(entry) not in self._names:
+            name = self._names[id(entry)] = self._unique(_class_name(entry.name))
+            _check_names(name, [part.name for part in entry.parts])
             lines, end = [], 0
             for part in entry.parts:
-                line, end = _line(part.name, self._named(part.type, "required"), part.offset, end)
+                line, end = _line(part.name, self._named(part.type, part.presence), part.offset, end)
                 lines.append(line)
             decorator = 'composite(byte_order="big")' if self._file.is_big_endian else "composite"
             self._add(name, f"@{decorator}\nclass {name}:", entry.description or f"{name} of the schema.", lines)
-        return Spelling(name, entry.length_bytes, is_plain=False)
+        return Spelling(self._names[id(entry)], entry.length_bytes)
 
     def _group(self, owner: str, group: Group) -> str:
         name = _identifier(group.block.name)
-        row_name = f"{owner}{name[:1].upper()}{name[1:]}"
+        row_name = self._unique(f"{owner}{name[:1].upper()}{name[1:]}")
         self._block(row_name, group.block, "group", [])
         length, count = (group.dimension.part(one) for one in ("blockLength", "numInGroup"))
         count_name, length_name = (CLASS_NAMES[_primitive_of(one)] for one in (count, length))
@@ -266,12 +285,13 @@ def _simple(entry: SimpleType, is_optional: bool) -> Spelling:
         if entry.null not in (None, "0"):
             raise ValueError(f"{entry.name}: char has the null value {entry.null}: allowed is 0")
         return Spelling(f"Annotated[str, Chars({length})]", length, is_optional)
-    if name == "uint8" and length > 1:
-        return Spelling(f"Annotated[bytes, Bytes({length})]", length, is_plain=False)
-    if length > 1:
+    if name == "uint8" and entry.meaning != ARRAY_MEANING and (length > 1 or entry.meaning == BYTES_MEANING):
+        return Spelling(f"Annotated[bytes, Bytes({length})]", length)
+    if length > 1 or entry.meaning == ARRAY_MEANING:
         kind = "float" if name in ("float", "double") else "int"
-        annotation = f"Annotated[tuple[{kind}, ...], Array({CLASS_NAMES[name]}, {length})]"
-        return Spelling(annotation, length * LENGTHS[name], is_plain=False)
+        meaning = "UTCTimestamp" if entry.meaning == ARRAY_MEANING else entry.meaning
+        of = CLOCKS.get((name, meaning, entry.time_unit)) or _numbers(entry)
+        return Spelling(f"Annotated[tuple[{kind}, ...], Array({of}, {length})]", length * LENGTHS[name])
     return Spelling(CLOCKS.get((name, entry.meaning, entry.time_unit)) or _number(entry), LENGTHS[name], is_optional)
 
 
@@ -335,11 +355,33 @@ def _late(since: int, default: str) -> str:
 
 def _number(entry: SimpleType) -> str:
     """Return how a number is written: SBE's own type, or one with the schema's null value and range."""
+    found = _numbers(entry)
+    return f"Annotated[int, {found}]" if found.startswith("number(") else found
+
+
+def _numbers(entry: SimpleType) -> str:
+    """Return how the numbers of a type are named: as SBE's own, or with the schema's null value and range."""
     changed = {"null": entry.null, "low": entry.low, "high": entry.high}
     if entry.primitive in ("float", "double") or not any(changed.values()):
         return CLASS_NAMES[entry.primitive]
     given = ", ".join(f"{key}={int(value)}" for key, value in changed.items() if value is not None)
-    return f"Annotated[int, number({_quoted(entry.primitive)}, {given})]"
+    return f"number({_quoted(entry.primitive)}, {given})"
+
+
+def _other_null(entry: NamedValues) -> str:
+    """Return how the numbers of an enum are named that has another null value than usual; else ""."""
+    if entry.null is None or int(entry.null) == PRIMITIVES[entry.primitive].null:
+        return ""
+    return f"number({_quoted(entry.primitive)}, null={int(entry.null)})"
+
+
+def _check_names(owner: str, names: list[str]) -> None:
+    """Raise ValueError for two that are the same for Python."""
+    found: set[str] = set()
+    for one in map(_identifier, names):
+        if one in found:
+            raise ValueError(f"{owner} has two fields or values called {one}")
+        found.add(one)
 
 
 def _constant(primitive: str, text: str) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import weakref
 from decimal import Decimal
-from typing import Any
+from enum import IntFlag
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordo.messages import decode, encode, view
+from ordo.messages import UInt64, decode, encode, field, message, view
 from ordo.runtime.errors import MessageError
 from tests.service_api.messages.orders import (
     NEW,
@@ -268,3 +269,32 @@ def test_a_message_is_a_plain_dataclass() -> None:
         ORDER.accounts = 1  # type: ignore[attr-defined]
     with pytest.raises(TypeError):
         weakref.ref(ORDER)
+
+
+class Bits(IntFlag):
+    LOW = 1
+    HIGH = 1 << 63
+
+
+@message(id=1, version=1)
+class Flagged:
+    bits: Annotated[Bits, UInt64]
+    money: Money = field(since=1, default_factory=lambda: Money(1, "EUR", None))
+
+
+@message(id=1)
+class FlaggedBefore:
+    bits: Annotated[Bits, UInt64]
+
+
+def test_the_highest_bit_of_a_set_is_a_bit_and_bits_beyond_it_are_refused() -> None:
+    value = Flagged(Bits.HIGH | Bits.LOW)
+    assert decode(Flagged, encode(value)).bits == Bits.HIGH | Bits.LOW
+    with pytest.raises(MessageError, match=r"Flagged\.bits is .*: allowed are LOW, HIGH"):
+        encode(Flagged(Bits(1 << 64)))
+
+
+def test_a_change_of_a_default_composite_changes_no_other_message() -> None:
+    older = encode(FlaggedBefore(Bits.LOW))
+    decode(Flagged, older).money.units = 9
+    assert decode(Flagged, older).money == Money(1, "EUR", None)

@@ -8,6 +8,7 @@ import sys
 import threading
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from enum import IntEnum
 from hashlib import sha256
 from typing import Annotated, Any
@@ -15,7 +16,21 @@ from typing import Annotated, Any
 import pytest
 
 from ordo.errors import MessageError
-from ordo.messages import Bytes, Schema, UInt8, UInt32, UInt64, encode, field, message
+from ordo.messages import (
+    Array,
+    Bytes,
+    Chars,
+    Fixed,
+    Float64,
+    Schema,
+    UInt8,
+    UInt32,
+    UInt64,
+    composite,
+    encode,
+    field,
+    message,
+)
 from ordo.service_api.messages import logged
 from ordo.service_api.messages.logged import (
     PACKED_BYTES_MAX,
@@ -109,13 +124,44 @@ def test_a_conflict_names_message_and_field() -> None:
 
 
 def test_what_the_log_cannot_keep_is_refused() -> None:
-    @message(id=1, version=1)
-    class Keyed:
-        number: UInt8
-        key: Annotated[bytes, Bytes(16)] = field(since=1, default=b"\0" * 16)
+    @message(id=1)
+    class Real:
+        price: Annotated[Decimal, Fixed(2, Float64)]
 
-    with pytest.raises(MessageError, match="key came with version 1"):
-        pack_schema(Schema("keyed", Keyed))
+    with pytest.raises(MessageError, match=r"schema real is not the same once it is XML: Real\.price is 8 bytes at 0"):
+        pack_schema(Schema("real", Real))
+
+
+@composite
+class Money:
+    units: UInt64
+    currency: Annotated[str, Chars(3)]
+
+
+@message(id=1)
+class Keyed:
+    number: UInt8
+
+
+@message(id=1, version=1)
+class LaterKeyed:
+    number: UInt8
+    key: Annotated[bytes, Bytes(16)] = field(since=1, default=b"\0" * 16)
+    levels: Annotated[tuple[int, ...], Array(UInt8, 2)] = field(since=1, default=(0, 0))
+    money: Money = field(since=1, default_factory=lambda: Money(0, "EUR"))
+
+
+def test_bytes_arrays_and_composites_that_came_later_are_kept_and_are_none_in_older_messages() -> None:
+    first, later = Schema("keyed", Keyed), Schema("keyed", LaterKeyed)
+    found = unpack_schema(*pack_schema(later))
+    assert extends(found, unpack_schema(*pack_schema(first)))
+    assert repr(found.decode(encode(Keyed(7)))) == "LaterKeyed(number=7, key=None, levels=None, money=None)"
+    whole = LaterKeyed(7, b"0123456789abcdef", (1, 255), Money(3, "CHF"))
+    read = found.decode(encode(whole))
+    assert repr(read) == repr(whole) and encode(read) == encode(whole)
+    read.levels = None
+    with pytest.raises(MessageError, match=r"LaterKeyed\.levels is None: allowed are 2 numbers"):
+        encode(read)
 
 
 def test_one_that_is_too_long_is_refused() -> None:

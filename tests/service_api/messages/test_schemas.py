@@ -245,3 +245,64 @@ def test_a_later_number_is_required_where_it_has_a_default_and_optional_where_it
     """Which of the two it is decides whether objects that SBE's tool generates read older messages."""
     assert '<field name="known" id="2" type="uint32" offset="4" sinceVersion="1" />' in to_xml(Schema("g", Grown))
     assert 'offset="8" presence="optional" sinceVersion="1" />' in to_xml(Schema("g", Grown))
+
+
+ODD = """\
+<messageSchema package="odd" id="9" version="1">
+  <types>
+    <composite name="messageHeader">
+      <type name="blockLength" primitiveType="uint16"/>
+      <type name="templateId" primitiveType="uint16"/>
+      <type name="schemaId" primitiveType="uint16"/>
+      <type name="version" primitiveType="uint16"/>
+    </composite>
+    <enum name="Truth" encodingType="uint8">
+      <validValue name="F">0</validValue><validValue name="T">1</validValue>
+    </enum>
+    <enum name="Side" encodingType="uint8" nullValue="0"><validValue name="BUY">1</validValue></enum>
+    <type name="Digest" primitiveType="uint8" length="4"/>
+    <composite name="First">
+      <enum name="Kind" encodingType="uint8"><validValue name="A">1</validValue></enum>
+    </composite>
+    <composite name="Other">
+      <enum name="Kind" encodingType="uint8"><validValue name="B">1</validValue></enum>
+    </composite>
+  </types>
+  <message name="First" id="1">
+    <field name="first" id="1" type="First"/>
+    <field name="other" id="2" type="Other"/>
+    <field name="side" id="3" type="Side" presence="optional"/>
+    <field name="sure" id="4" type="Truth" presence="constant" valueRef="Truth.T"/>
+    <field name="digest" id="5" type="Digest" sinceVersion="1"/>
+    <field name="late" id="6" type="Other" sinceVersion="1"/>
+  </message>
+</messageSchema>
+"""
+
+
+def test_types_of_one_name_are_told_apart_and_null_values_are_those_of_the_schema(tmp_path: Path) -> None:
+    module = classes_of(ODD, tmp_path)
+    older = module.SCHEMA.decode(bytes([3, 0, 1, 0, 9, 0, 0, 0, 1, 1, 0]))
+    assert (older.first.Kind.name, older.other.Kind.name, older.side) == ("A", "B", None)
+    assert (older.digest, older.late, module.First.sure) == (None, None, True)
+    newer = module.SCHEMA.decode(bytes([8, 0, 1, 0, 9, 0, 1, 0, 1, 1, 1, 9, 8, 7, 6, 1]))
+    assert (newer.side.name, newer.digest, newer.late.Kind.name) == ("BUY", b"\t\x08\x07\x06", "B")
+    assert encode(newer)[8:] == bytes([1, 1, 1, 9, 8, 7, 6, 1])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ('name="side"', 'name="first"', "First has two fields or values called first"),
+        (
+            'name="BUY">1<',
+            'name="BUY">1</validValue><validValue name="BUY">2<',
+            "Side has two fields or values called BUY",
+        ),
+        ("</messageSchema>", '<message name="First" id="2"/></messageSchema>', "there are two messages called First"),
+    ],
+)
+def test_names_that_python_cannot_tell_apart_are_refused(old: str, new: str, text: str, tmp_path: Path) -> None:
+    assert old in ODD
+    with pytest.raises(MessageError, match=text):
+        classes_of(ODD.replace(old, new, 1), tmp_path)
