@@ -50,6 +50,10 @@ class LogDecoder:
     """Messages by the schemas of the log that they are in; None: these are yet to be found."""
 
     logged: tuple[LoggedSchema, ...] | None = None
+    searched_to: int = 0
+    """Up to this position of the log they were looked for."""
+    newest: tuple[LoggedSchema, ...] = ()
+    """All schemas, where the log got some since the columns were made: rows go by these, into the columns there are."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -59,7 +63,13 @@ class LogDecoder:
         return dict(self._reading.columns)
 
     def decode(self, data: bytes, position: int = 0) -> tuple[str, int, dict[str, object]]:
-        return self._reading.decode(data, position)
+        if not self.newest:
+            return self._reading.decode(data, position)
+        newest = _reading_of(self.newest)
+        name, version, values = newest.decode(data, position)
+        if name in newest.columns and name not in self._reading.columns:
+            raise ValueError(f"{name} has no column: its fields came into the log when this stream ran; start it again")
+        return name, version, values
 
     @property
     def _reading(self) -> Reading:
@@ -73,17 +83,17 @@ class LogDecoder:
             (one.position, one.service_id, one.digest.hex(), base64.b64encode(one.packed).decode())
             for one in self.logged or ()
         ]
-        return json.dumps(listed)
+        return json.dumps({"searched_to": self.searched_to, "schemas": listed})
 
     @classmethod
     def parse(cls, text: str) -> LogDecoder:
         """Return the decoder of a `text`."""
-        return cls(
-            tuple(
-                LoggedSchema(position, service_id, bytes.fromhex(digest), base64.b64decode(packed))
-                for position, service_id, digest, packed in json.loads(text)
-            )
+        found = json.loads(text)
+        logged = tuple(
+            LoggedSchema(position, service_id, bytes.fromhex(digest), base64.b64decode(packed))
+            for position, service_id, digest, packed in found["schemas"]
         )
+        return cls(logged, found["searched_to"])
 
 
 class Reading:

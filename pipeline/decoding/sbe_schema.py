@@ -19,8 +19,6 @@ from ordo.pipeline.decoding.sbe_types import Encoding, IntegerRecord, TypeTable
 from ordo.service_api.messages import schema_file
 from ordo.service_api.messages.schema_file import SchemaFile, telling
 
-EMPTY_ROWS_MAX = 65_535
-"""Rows without bytes in one message: their count is bounded by nothing that the message has to hold."""
 VERSION_MAX = (1 << 31) - 1
 """Headers may have more bytes for a version than the column of versions, which is an int32."""
 
@@ -82,7 +80,9 @@ class _Reading:
         self._data = data
         self._offset = offset
         self._version = version
-        self._empty_rows_left = EMPTY_ROWS_MAX
+        self._empty_rows_left = len(
+            data
+        )  # rows without bytes: no more than bytes, for a count alone may say any number
 
     def block(self, block: Block, length: int) -> dict[str, Any]:
         """Read a block of `length` bytes, its groups and var-data (acting version and length: sbe-encoding.md §7)."""
@@ -119,7 +119,7 @@ class _Reading:
         if self._offset == start:
             self._empty_rows_left -= 1
             if self._empty_rows_left < 0:
-                raise ValueError(f"{block.name} has over {EMPTY_ROWS_MAX} rows without bytes")
+                raise ValueError(f"{block.name} has over {len(self._data)} rows without bytes")
         return row
 
     def _var_data(self, part: VarData) -> str | bytes | None:

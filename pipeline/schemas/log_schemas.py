@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from ordo.follow.log_schemas import LogSchemas, SnapshotSchemas, in_front, newest_snapshot, recorded_schema
+from ordo.follow.recordings.ranges import Survey
 from ordo.pipeline.decoding.batches import arrow_schema
 from ordo.pipeline.decoding.errors import CorruptRecordingError, PipelineError
 from ordo.pipeline.decoding.log_decoder import LogDecoder
@@ -59,21 +60,30 @@ def ready(decoder: PayloadDecoder, options: ReadSettings) -> PayloadDecoder:
 
 def find_decoder(options: ReadSettings) -> LogDecoder:
     """Return the decoder of what these options read. Raises PipelineError where there is no schema."""
-    found = find_schemas(options)
+    found, searched_to = _find(options)
     known = LogSchemas(found)
     if not known:
         raise PipelineError(
             f"decoder log: {known.problem or 'the log has no schema of messages yet'}; services with typed messages "
             "write it from protocol level 8 on. Otherwise give a file, as sbe:<schema.xml>"
         )
-    return LogDecoder(found)
+    return LogDecoder(found, searched_to)
 
 
 def find_schemas(options: ReadSettings) -> tuple[LoggedSchema, ...]:
     """Return the schemas that the logs have which these options read, as far as they may be read; damaged ones too."""
+    return _find(options)[0]
+
+
+def _find(options: ReadSettings) -> tuple[tuple[LoggedSchema, ...], int]:
+    """Return the schemas, and up to which position of all these logs they were looked for."""
     found: set[LoggedSchema] = set()
+    ends: list[int] = []
     if options.network is not None:
-        found.update(_of_nodes(options.network, options.commit))
+        survey = options.network.survey()
+        end = min(survey.end_position, int(options.commit)) if options.commit.isdigit() else survey.end_position
+        found.update(_of_nodes(options.network, survey, end))
+        ends.append(end)
     else:
         for log in options.open_recordings():
             if not log.is_log:
@@ -81,7 +91,8 @@ def find_schemas(options: ReadSettings) -> tuple[LoggedSchema, ...]:
                     f"decoder log: {log.key} is not the log, which alone has schemas; use recording=log"
                 )
             found.update(_of_recording(log, options))
-    return tuple(sorted(found))
+            ends.append(log.limit if log.exact else log.start)  # it may be read further than it is written
+    return tuple(sorted(found)), min(ends, default=0)
 
 
 def schemas_in(rows: pa.RecordBatch | pa.Table) -> Iterator[LoggedSchema]:
@@ -100,22 +111,30 @@ def _of_recording(log: Recording, options: ReadSettings) -> Iterator[LoggedSchem
     beside = open_recordings([log.directory], "all", "auto" if is_copy else "recorded", None, options.storage)
     snapshot = _newest(beside, log.limit)
     yield from in_front(snapshot, log.start)
-    behind = Predicates().narrowed("position", snapshot.log_position + 1, INT64_MAX)
+    yield from between(log, snapshot.log_position, INT64_MAX)
+
+
+def between(log: Recording, after: int, upto: int) -> Iterator[LoggedSchema]:
+    """Yield the schemas of a stretch of a log, and what stands for all behind damage."""
+    behind = Predicates().narrowed("position", after + 1, upto)
     wanted = replace(behind, kind=frozenset([SCHEMA_KIND]))
     tasks = plan([log], behind, PARTITION_BYTES, None, 0)  # all of it: an index of damaged bytes may lack a schema
     batches = (batch for task in tasks for batch in read_runs(task, wanted, COLUMNS, BATCH_ROWS, True))
-    yield from _before_damage(batches, snapshot.log_position)
+    yield from _before_damage(batches, after)
 
 
-def _of_nodes(log: NetworkLog, commit: str) -> Iterator[LoggedSchema]:
-    found = log.survey()
-    end = min(found.end_position, int(commit)) if commit.isdigit() else found.end_position
+def _of_nodes(log: NetworkLog, found: Survey, end: int) -> Iterator[LoggedSchema]:
     snapshot = _newest(open_nodes([SCHEME + ",".join(log.addresses)], "all", "auto", log.access), end)
     yield from in_front(snapshot, found.start_position)
+    yield from between_of_nodes(log, found, snapshot.log_position, end)
+
+
+def between_of_nodes(log: NetworkLog, found: Survey, after: int, upto: int) -> Iterator[LoggedSchema]:
+    """Do the same with a log at nodes, which send nothing else."""
     wanted = Predicates(kind=frozenset([SCHEMA_KIND]))
-    runs = plan_network(log, found, snapshot.log_position, end, 0, PARTITION_BYTES, None)
+    runs = plan_network(log, found, after, upto, 0, PARTITION_BYTES, None)
     batches = (batch for run in runs for batch in read_network(run, wanted, COLUMNS, BATCH_ROWS))
-    yield from _before_damage(batches, snapshot.log_position)
+    yield from _before_damage(batches, after)
 
 
 def _before_damage(batches: Iterable[pa.RecordBatch], after: int) -> Iterator[LoggedSchema]:

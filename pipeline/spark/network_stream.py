@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
 from ordo.follow.executions import Executions
 from ordo.follow.recordings.ranges import Survey
 from ordo.pipeline.decoding.errors import DataLossError, PipelineError
+from ordo.pipeline.decoding.log_decoder import LogDecoder
 from ordo.pipeline.recordings.network import (
     ANYWAY,
     NetworkLog,
@@ -30,6 +31,7 @@ from ordo.pipeline.recordings.network import (
 from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.recordings.reading import read_task
 from ordo.pipeline.recordings.repeats import UNKNOWN, Repeats, RepeatScan, advance_network, wants_numbers, wants_scan
+from ordo.pipeline.schemas.newer_schemas import NewerSchemas
 from ordo.pipeline.spark.offsets import Offset, check_survey, positions_of, with_cluster
 from ordo.pipeline.spark.read_limit import default_read_limit
 
@@ -46,6 +48,8 @@ class NetworkPartition(InputPartition):
 
     run: NetworkRun
     repeats: Repeats | None = None
+    decoder: LogDecoder | None = None
+    """By the schemas that came while the stream ran, too."""
 
 
 class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -64,6 +68,7 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._time_unit = options.time_unit
         self._behind_since_s: float | None = None
         self._scan: RepeatScan | None = None
+        self._newer = NewerSchemas(options.decoder, columns)
 
     def initialOffset(self) -> Offset:
         start = self._options.starting_position
@@ -122,7 +127,11 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._log, found, after, upto, self._time_unit or 0, options.partition_bytes, options.partitions
         )
         repeats = self._find_repeats(found, after, upto)
-        return [NetworkPartition(run, None if repeats is None else repeats.within(run.after, run.upto)) for run in runs]
+        decoder = self._newer.at_nodes(self._log, found, upto)
+        return [
+            NetworkPartition(run, None if repeats is None else repeats.within(run.after, run.upto), decoder)
+            for run in runs
+        ]
 
     def _find_repeats(self, found: Survey, after: int, upto: int) -> Repeats | None:
         """Return the repeats before a batch, which continues where the last one ended.
@@ -142,6 +151,8 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, NetworkPartition)
         options = self._options
+        if partition.decoder is not None:
+            options = replace(options, decoder=partition.decoder)
         return read_task(partition.run, options, options.predicates, self._columns, partition.repeats)
 
     def _survey(self) -> Survey:

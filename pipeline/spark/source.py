@@ -61,6 +61,7 @@ from ordo.pipeline.recordings.repeats import (
     wants_scan,
 )
 from ordo.pipeline.schemas.log_schemas import with_decoder
+from ordo.pipeline.schemas.newer_schemas import NewerSchemas
 from ordo.pipeline.spark.network_stream import NetworkStreamReader, check_start, describe_beyond
 from ordo.pipeline.spark.offsets import Offset, check_folders, positions_of, with_cluster
 from ordo.pipeline.spark.read_limit import bounded_bytes, bounded_rows, default_read_limit
@@ -220,6 +221,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._frozen: dict[str, int] | None = None
         self._seen: list[Recording] | None = None
         self._scans: dict[str, RepeatScan | None] = {}
+        self._newer = NewerSchemas(options.decoder, columns)
 
     def initialOffset(self) -> Offset:
         start = self._options.starting_position
@@ -274,8 +276,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             bounded = replace(recording, limit=last, exact=recording.exact and last == recording.limit)
             tasks += plan([bounded], predicates, options.partition_bytes, options.partitions, options.time_unit)
         found = self._find_repeats(recordings, start, end)
+        decoder = self._newer.in_recordings(recordings, end)
         return [
-            StreamPartition(runs, start.get(_key(runs), 0), end.get(_key(runs), INT64_MAX), _part_of(found, runs))
+            StreamPartition(
+                *(runs, start.get(_key(runs), 0), end.get(_key(runs), INT64_MAX), _part_of(found, runs), decoder)
+            )
             for runs in tasks
             if runs
         ]
@@ -304,8 +309,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, StreamPartition)
-        predicates = self._options.predicates.narrowed("position", partition.after + 1, partition.upto)
-        return read_task(partition.runs, self._options, predicates, self._columns, partition.repeats)
+        options = self._options
+        if partition.decoder is not None:
+            options = replace(options, decoder=partition.decoder)
+        predicates = options.predicates.narrowed("position", partition.after + 1, partition.upto)
+        return read_task(partition.runs, options, predicates, self._columns, partition.repeats)
 
     def _recordings(self) -> list[Recording]:
         options = self._options
@@ -362,6 +370,8 @@ class StreamPartition(InputPartition):
     after: int
     upto: int
     repeats: Repeats | None = None
+    decoder: LogDecoder | None = None
+    """By the schemas that came while the stream ran, too."""
 
 
 def _part_of(found: dict[str, Repeats], task: Task) -> Repeats | None:

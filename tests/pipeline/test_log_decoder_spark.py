@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,23 @@ from ordo.pipeline.decoding.errors import own_error
 from ordo.pipeline.decoding.payloads import parse_decoder
 from ordo.pipeline.first_look import look_at_frame
 from ordo.pipeline.jobs.decode import decode
-from ordo.pipeline.schemas.log_schemas import ready
+from ordo.pipeline.recordings.options import ReadSettings
+from ordo.pipeline.schemas.log_schemas import ready, with_decoder
+from ordo.pipeline.spark.source import LogStreamReader
 from tests.pipeline.test_log_decoder_tables import GrowingLog
 from tests.pipeline.typed_logs import event, write_log
-from tests.service_api.messages.typed import FIRST, ORDER, ORDER_VALUES, SECOND, Ping, Position, PositionWithCents
+from tests.service_api.messages.typed import (
+    FIRST,
+    ORDER,
+    ORDER_VALUES,
+    SECOND,
+    SEVENTH,
+    WRONG,
+    Order7,
+    Ping,
+    Position,
+    PositionWithCents,
+)
 from tests.snippets import texts_of
 
 pytestmark = pytest.mark.spark
@@ -42,7 +56,7 @@ def test_a_batch(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_stream_goes_on_where_its_schemas_end(spark: SparkSession, tmp_path: Path) -> None:
-    """A query knows what the log had when it began; started again with its checkpoint, it knows the newer ones."""
+    """A query has the columns of when it began; started again with its checkpoint, it has the newer ones."""
     log = GrowingLog(tmp_path)
     log.append(event(FIRST), Position(1))
 
@@ -62,6 +76,41 @@ def test_a_stream_goes_on_where_its_schemas_end(spark: SparkSession, tmp_path: P
     broken, newer = run()
     assert broken.message is None and broken.problem
     assert newer.Position_1.asDict() == {"account": 2, "cents": Decimal(20)}
+
+
+def rows_between(reader: LogStreamReader, start: str, end: str) -> list[dict[str, Any]]:
+    """The rows of one micro-batch."""
+    return [
+        row
+        for partition in reader.partitions({"node0/0": int(start)}, {"node0/0": int(end)})
+        for batch in reader.read(pickle.loads(pickle.dumps(partition)))
+        for row in batch.to_pylist()
+    ]
+
+
+def test_a_stream_that_runs_takes_up_newer_schemas_for_the_columns_that_it_has(tmp_path: Path) -> None:
+    """A newer version of a message fills its column; a message that is new has none, and says so."""
+    log = GrowingLog(tmp_path)
+    log.append(event(FIRST), Position(1))
+    began = log.end
+    options = with_decoder(
+        ReadSettings.parse(
+            {"path": log.directory, "decoder": "log", "commit": "recorded", "kinds": "message", "nodes": "node0"}
+        )
+    )
+    columns = ("position", "message", "version", "problem", "Position_1")
+    reader = LogStreamReader(options, columns)
+    assert [row["Position_1"] for row in rows_between(reader, "0", began)] == [{"account": 1}]
+    log.append(PositionWithCents(2, 20), event(SECOND), PositionWithCents(3, 30), event(SEVENTH), Order7("x"))
+    middle = log.end
+    early, late, new = rows_between(reader, began, middle)
+    assert (late["Position_1"], late["version"], late["problem"]) == ({"account": 3}, 1, None)
+    assert early["Position_1"] == {"account": 2}
+    assert (new["message"], new["Position_1"]) == (None, None)
+    assert new["problem"] == "Order_7 has no column: its fields came into the log when this stream ran; start it again"
+    log.append(event(WRONG), Position(5))
+    (last,) = rows_between(reader, middle, log.end)
+    assert last["Position_1"] is None and "from position" in last["problem"], "the log vouches for it no more"
 
 
 def test_a_table_keeps_the_schemas_that_it_was_made_with(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +15,16 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 import ordo
 from ordo.pipeline.decoding.errors import DataLossError, PipelineError
 from ordo.pipeline.recordings.options import ReadSettings
+from ordo.pipeline.schemas.log_schemas import with_decoder
 from ordo.pipeline.spark import network_stream
-from ordo.pipeline.spark.network_stream import NetworkStreamReader
+from ordo.pipeline.spark.network_stream import KEY, NetworkStreamReader
+from ordo.pipeline.spark.offsets import with_cluster
 from tests.patience import patient
+from tests.pipeline import typed_logs
 from tests.pipeline.served import ServedFolder, url
 from tests.pipeline.test_network import SEGMENT, purge, write_log
+from tests.pipeline.typed_logs import event
+from tests.service_api.messages.typed import FIRST, SECOND, WRONG, Position, PositionWithCents
 
 ALL = ReadAllAvailable()
 
@@ -147,3 +154,22 @@ def test_a_running_query_waits_for_nodes_that_are_down(
     assert reader.latestOffset(offset, ALL) == offset
     node.start()
     assert delivered(reader, {"log": ends[-2]}, offset) == [ends[-1]]
+
+
+def test_a_stream_that_runs_takes_up_newer_schemas(tmp_path: Path) -> None:
+    records = [event(FIRST), Position(1), event(SECOND), PositionWithCents(2, 20), event(WRONG), Position(3)]
+    folder = typed_logs.write_log(tmp_path, records)
+    began = str(ordo.read(folder, columns="position").to_arrow()["position"][1])
+    served = ServedFolder(folder)
+    given = {"path": url(served), "decoder": "log", "kinds": "message"}
+    try:
+        options = replace(with_decoder(ReadSettings.parse({**given, "commit": began})), commit="auto")
+        assert options.network is not None
+        reader = NetworkStreamReader(options.network, options, ("version", "Position_1", "problem"))
+        start = with_cluster({KEY: int(began)}, None)
+        partitions = pickle.loads(pickle.dumps(reader.partitions(start, reader.latestOffset(start, ALL))))
+        newer, wrong = (row for one in partitions for batch in reader.read(one) for row in batch.to_pylist())
+    finally:
+        served.close()
+    assert newer == {"version": 1, "Position_1": {"account": 2}, "problem": None}
+    assert wrong["Position_1"] is None and wrong["problem"].startswith("from position ")

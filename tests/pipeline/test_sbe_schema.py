@@ -12,7 +12,7 @@ import pytest
 
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.decoding.payloads import SbeDecoder, decode_batches, decoded_schema
-from ordo.pipeline.decoding.sbe_schema import EMPTY_ROWS_MAX, SbeSchema
+from ordo.pipeline.decoding.sbe_schema import SbeSchema
 from tests.pipeline.everything import NULLS, SCHEMA, Everything
 
 VALUES = {
@@ -74,8 +74,10 @@ def test_rows_without_bytes_are_bounded(tmp_path: Path) -> None:
     whole = Everything(legs=()).encode()
     start = len(whole) - len(b"\2hi") - 5
     hostile = whole[:start] + struct.pack("<H2xI", 0, 0xFFFFFFFF) + b"\2hi"
-    with pytest.raises(ValueError, match=f"legs has over {EMPTY_ROWS_MAX} rows without bytes"):
+    with pytest.raises(ValueError, match=f"legs has over {len(hostile)} rows without bytes"):
         schema.decode(hostile)
+    few = hostile.replace(struct.pack("<I", 0xFFFFFFFF), struct.pack("<I", 3))
+    assert schema.decode(few)[2]["legs"] == [{"ratio": None, "legSide": None}] * 3
 
 
 @pytest.mark.parametrize(
