@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from ordo.archive.protocol import records
 
 SIGNALS = frozenset(RecordingSignal)
+ITEMS = (
+    codecs.RECORDING_DESCRIPTOR,
+    codecs.RECORDING_SUBSCRIPTION_DESCRIPTOR,
+    *own_codecs.ANSWERS.values(),
+)
+"""Messages that answer a request, or a part of it, in place of a ControlResponse."""
 KEEP_ALIVE_ID = -1
 RESPONSES_PER_CYCLE_MAX = 64
 QUEUED_ERRORS_MAX = 64
@@ -68,7 +74,7 @@ class Reply:
     item_count_max: int = 0
     """How many descriptors a listing asks for; it may end with fewer."""
     item: Message | None = None
-    """What a listing lists; None when the request is not a listing."""
+    """What a listing lists, or the message that answers the request; None: a ControlResponse does."""
     is_done: bool = False
     relevant_id: int = 0
     error: OrdoError | None = None
@@ -272,7 +278,7 @@ class ArchiveSession:
             raise self.error or ArchiveError("there is no session with the archive; connect first")
         correlation_id = self.client.next_correlation_id()
         payload = message.encode(control_session_id=self.control_session_id, correlation_id=correlation_id, **fields)
-        deadline_ns, item = self._now_ns + self.settings.message_timeout_ns, None
+        deadline_ns, item = self._now_ns + self.settings.message_timeout_ns, own_codecs.ANSWERS.get(message)
         if item_count_max > 0:
             is_of_streams = message is codecs.LIST_RECORDING_SUBSCRIPTIONS_REQUEST
             item = codecs.RECORDING_SUBSCRIPTION_DESCRIPTOR if is_of_streams else codecs.RECORDING_DESCRIPTOR
@@ -343,11 +349,9 @@ class ArchiveSession:
                 self.log_identity = value
         elif getattr(value, "control_session_id", None) != self.control_session_id:
             return
-        elif message is own_codecs.LOG_PLACE:
-            self._on_place(value)
         elif message is codecs.CONTROL_RESPONSE:
             self._on_response(value)
-        elif message in (codecs.RECORDING_DESCRIPTOR, codecs.RECORDING_SUBSCRIPTION_DESCRIPTOR):
+        elif message in ITEMS:
             self._on_item(message, value)
         elif message is codecs.RECORDING_SIGNAL_EVENT:
             self._on_signal_event(value)
@@ -417,12 +421,6 @@ class ArchiveSession:
         if self.state is ClientState.AWAITING_ARCHIVE_ID and response.correlation_id == self._connect_id:
             self.archive_id = response.relevant_id
             self._become_connected(asks_archive_id=False)
-
-    def _on_place(self, place: own_codecs.LogPlaceFields) -> None:
-        reply = self._replies.pop(place.correlation_id, None)
-        if reply is not None:
-            reply.items.append(place)
-            reply.is_done = True
 
     def _on_late_error(self, correlation_id: int, error: OrdoError) -> None:
         if correlation_id in self._watched:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ordo.archive.protocol import codecs
 from ordo.archive.protocol.codes import ErrorCode
-from ordo.archive.protocol.own_codecs import FIND_LOG_PLACE, PlaceFinder, ToldIdentity
+from ordo.archive.protocol.own_codecs import FIND_LOG_PLACE, FIND_PAST_IDENTITY, PlaceFinder, ToldIdentity
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.runtime.errors import ArchiveError
 from ordo.runtime.native.counters import Counter
@@ -31,6 +31,7 @@ READING = (
     codecs.STOP_POSITION_REQUEST,
     codecs.MAX_RECORDED_POSITION_REQUEST,
     FIND_LOG_PLACE,
+    FIND_PAST_IDENTITY,
 )
 """Requests that change nothing but the client's own replays."""
 OF_TOPICS = frozenset(
@@ -268,6 +269,8 @@ class AccessPolicy:
     log_identity: Callable[[], ToldIdentity | None] = lambda: None
     places: PlaceFinder | None = None
     """What finds numbers and times in the log; None: nothing."""
+    past_identity: Callable[[int], bytes] | None = None
+    """Returns the identity that the log had where a record of it ends, empty where that is not known; None: nothing."""
 
 
 def full_access(authenticator: Authenticator | None = None) -> AccessPolicy:

@@ -43,16 +43,17 @@ class QueryRequests:
             codecs.STOP_POSITION_REQUEST.template_id: self._stop_position,
             codecs.MAX_RECORDED_POSITION_REQUEST.template_id: self._max_recorded_position,
             own_codecs.FIND_LOG_PLACE.template_id: self._ask_place,
+            own_codecs.FIND_PAST_IDENTITY.template_id: self._ask_past,
         }
-        self._questions: deque[tuple[ControlSession, own_codecs.FindLogPlaceFields]] = deque()
+        self._questions: deque[tuple[ControlSession, Callable[[], bytes]]] = deque()
 
     def work(self) -> int:
-        """Answer one question for a place, which reads a stretch of the log; return the number of things done."""
+        """Answer one question, which reads a stretch of the log or all terms; return the number of things done."""
         if not self._questions:
             return 0
-        session, request = self._questions.popleft()
+        session, answer = self._questions.popleft()
         if not session.is_done:
-            self._find_place(session, request)
+            session.responses.send(answer())
         return 1
 
     def _archive_id(self, session: ControlSession, request: records.ArchiveIdRequest) -> None:
@@ -98,6 +99,8 @@ class QueryRequests:
         told = self._access.log_identity() if session.is_of_ordo else None
         if told is not None and self._access.places is not None:
             told = told._replace(has_index=self._access.places.is_there)
+        if told is not None:
+            told = told._replace(knows_past=self._access.past_identity is not None)
         return None if told is None else session.responses.log_identity(request.correlation_id, told)
 
     def _list_one(self, session: ControlSession, request: records.ListRecordingRequest) -> None:
@@ -161,18 +164,34 @@ class QueryRequests:
             responses.send(responses.control_response(request.correlation_id, 0, ResponseCode.SUBSCRIPTION_UNKNOWN))
 
     def _ask_place(self, session: ControlSession, request: own_codecs.FindLogPlaceFields) -> None:
+        responses, correlation_id = session.responses, request.correlation_id
+        self._ask(
+            session,
+            lambda: responses.log_place(correlation_id, self._find_place(request)),
+            responses.log_place(correlation_id, None),
+        )
+
+    def _ask_past(self, session: ControlSession, request: own_codecs.FindPastIdentityFields) -> None:
+        responses, correlation_id, find = session.responses, request.correlation_id, self._access.past_identity
+        self._ask(
+            session,
+            lambda: responses.past_identity(correlation_id, b"" if find is None else find(request.position)),
+            responses.past_identity(correlation_id, b""),
+        )
+
+    def _ask(self, session: ControlSession, answer: Callable[[], bytes], refusal: bytes) -> None:
         """Keep a question for its turn. A client whose questions wait is told that the node cannot tell."""
         if len(self._questions) < QUESTIONS_MAX and all(one is not session for one, _ in self._questions):
-            self._questions.append((session, request))
+            self._questions.append((session, answer))
         else:
-            session.responses.send(session.responses.log_place(request.correlation_id, None))
+            session.responses.send(refusal)
 
-    def _find_place(self, session: ControlSession, request: own_codecs.FindLogPlaceFields) -> None:
-        """Answer where the log has a number or a time."""
-        places, told = self._access.places, None
-        if places is not None and request.kind in tuple(own_codecs.PlaceKind):
-            told = places.find(own_codecs.PlaceKind(request.kind), request.value)
-        session.responses.send(session.responses.log_place(request.correlation_id, told))
+    def _find_place(self, request: own_codecs.FindLogPlaceFields) -> own_codecs.ToldPlace | None:
+        """Return where the log has a number or a time."""
+        places = self._access.places
+        if places is None or request.kind not in tuple(own_codecs.PlaceKind):
+            return None
+        return places.find(own_codecs.PlaceKind(request.kind), request.value)
 
     # --- positions ----------------------------------------------------------------------------------------------------
 

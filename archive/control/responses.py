@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 
 from ordo.archive.protocol import codecs, own_codecs
@@ -151,6 +152,16 @@ class ResponsePublisher:
         place = told or own_codecs.ToldPlace(-1, 0, 0, False)
         return own_codecs.LOG_PLACE.encode(
             control_session_id=self.control_session_id, correlation_id=correlation_id, **place._asdict()
+        )
+
+    def past_identity(self, correlation_id: int, identity: bytes) -> bytes:
+        """Return an encoded PastIdentity; an empty identity is not known."""
+        high, low = struct.unpack("<qq", identity) if identity else (0, 0)
+        return own_codecs.PAST_IDENTITY.encode(
+            control_session_id=self.control_session_id,
+            correlation_id=correlation_id,
+            identity_high=high,
+            identity_low=low,
         )
 
     def send_signal(

@@ -12,7 +12,7 @@ from ordo.archive.protocol import codecs
 from ordo.runtime.sbe import Message
 
 SCHEMA_ID = 901
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 IMPLEMENTATION = "ordo"
 
 LOG_IDENTITY: Message[Any] = Message(
@@ -28,11 +28,12 @@ LOG_IDENTITY: Message[Any] = Message(
         ("identity_position", "i64"),
         ("executed_position", "i64"),
         ("has_index", "i32", 2),
+        ("knows_past", "i32", 3),
     ],
 )
 """In a session with an archive or with a cluster: which cluster's log is there. `correlation_id`: of the request that
 it is sent before the answer to; `identity_position`: from here on the log has the identity; `executed_position`: up to
-here this node has read it; `has_index`: it answers FindLogPlace."""
+here this node has read it; `has_index`: it answers FindLogPlace; `knows_past`: it answers FindPastIdentity."""
 
 
 class FindLogPlaceFields(Protocol):
@@ -79,12 +80,57 @@ LOG_PLACE: Message[LogPlaceFields] = Message(
 )
 """The answer: a record begins there, after the message with this number and before the one that was asked for; or it is
 the first record of the time. `position` -1: the node cannot tell."""
+
+
+class FindPastIdentityFields(Protocol):
+    """The fields of a FindPastIdentity."""
+
+    control_session_id: int
+    correlation_id: int
+    position: int
+
+
+class PastIdentityFields(Protocol):
+    """The fields of a PastIdentity."""
+
+    control_session_id: int
+    correlation_id: int
+    identity_high: int
+    identity_low: int
+
+
+FIND_PAST_IDENTITY: Message[FindPastIdentityFields] = Message(
+    "FindPastIdentity",
+    89,
+    SCHEMA_ID,
+    SCHEMA_VERSION,
+    fields=[("control_session_id", "i64"), ("correlation_id", "i64"), ("position", "i64")],
+)
+"""A client asks a node's archive whose log its log was where a record of it ends."""
+PAST_IDENTITY: Message[PastIdentityFields] = Message(
+    "PastIdentity",
+    90,
+    SCHEMA_ID,
+    SCHEMA_VERSION,
+    fields=[
+        ("control_session_id", "i64"),
+        ("correlation_id", "i64"),
+        ("identity_high", "i64"),
+        ("identity_low", "i64"),
+    ],
+)
+"""The answer: the identity that the log had there; both 0: the node does not know it, or its log ends before."""
+ANSWERS = {FIND_LOG_PLACE: LOG_PLACE, FIND_PAST_IDENTITY: PAST_IDENTITY}
+"""The messages that answer requests of Ordo's own."""
 CLIENT_SCHEMAS = {
     **codecs.SCHEMAS,
-    SCHEMA_ID: {LOG_IDENTITY.template_id: LOG_IDENTITY, LOG_PLACE.template_id: LOG_PLACE},
+    SCHEMA_ID: {one.template_id: one for one in (LOG_IDENTITY, LOG_PLACE, PAST_IDENTITY)},
 }
 """What clients of an archive decode."""
-REQUEST_SCHEMAS = {**codecs.SCHEMAS, SCHEMA_ID: {FIND_LOG_PLACE.template_id: FIND_LOG_PLACE}}
+REQUEST_SCHEMAS = {
+    **codecs.SCHEMAS,
+    SCHEMA_ID: {one.template_id: one for one in (FIND_LOG_PLACE, FIND_PAST_IDENTITY)},
+}
 """What an archive decodes."""
 
 
@@ -123,6 +169,7 @@ class ToldIdentity(NamedTuple):
     identity_position: int
     executed_position: int
     has_index: int = 0
+    knows_past: int = 0
 
 
 def is_of_ordo(client_info: str) -> bool:

@@ -332,6 +332,12 @@ class ConsensusModule:
         """Return the identity of this member's log, as readers and clients are told it."""
         return self.rules.identity.told(self.committed.executed_position)
 
+    def past_identity(self, position: int) -> bytes:
+        """Return whose log this member's was where a record of it ends; empty if it does not know, or ends before."""
+        if position > self.core.append_position:
+            return b""
+        return self.rules.identity.find_past(position, self.core.terms)
+
     # -- what parts tell each other --------------------------------------------------------------------------------
 
     def _on_image_gone(self, image: Image) -> None:

@@ -73,7 +73,9 @@ class LogRules:
         """Set what is known before the log is read. Raises ClusterError for a snapshot that this member cannot use."""
         self._time.start(recovery)
         self.levels.start(recovery.level)
-        self.identity.start(recovery.log_identity, recovery.first_origin, has_log=recovery.has_log)
+        self.identity.start(
+            recovery.log_identity, recovery.first_origin, has_log=recovery.has_log, past=recovery.past_origins
+        )
 
     def go_on_from(self, log_position: int, contents: ModuleSnapshot | None) -> None:
         """Continue from the starting snapshot, after the log was read; position 0 without one."""

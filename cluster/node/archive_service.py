@@ -166,6 +166,7 @@ def serve_archive(
     authenticator: Authenticator | None,
     member_ports: Callable[[], Collection[int]],
     log_identity: Callable[[], ToldIdentity | None],
+    past_identity: Callable[[int], bytes],
     places: PlaceFinder,
     on_error: Callable[[Exception], object],
 ) -> ControlConductor:
@@ -184,5 +185,6 @@ def serve_archive(
         CommittedLogBounds(archive, commit_position, replays_max, subscribers_max),
         log_identity,
         places,
+        past_identity,
     )
     return ControlConductor(archive, client, random, config, access=access, on_error=on_error)

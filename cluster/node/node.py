@@ -268,6 +268,7 @@ class Node:
             authenticator=self._authenticator,
             member_ports=self._member_ports,
             log_identity=self.module.told_identity,
+            past_identity=self.module.past_identity,
             places=self._make_places(),
             on_error=on_error,
         )

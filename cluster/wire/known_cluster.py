@@ -28,6 +28,8 @@ class KnownCluster:
         self._remedy = remedy
         self._beginning: Origin | None = None
         """What was met first said this of its log, which had not said its identity yet."""
+        self._former: Origin | None = None
+        """The cluster whose log it is below `origin.position`, if that is known."""
 
     def check(self) -> None:
         """Raise OtherClusterError once a node of another cluster was met."""
@@ -65,6 +67,48 @@ class KnownCluster:
         self._refuse(told, known, address)
         return False
 
+    def find_doubt(self, told: Log | None) -> int | None:
+        """Return where a node has to say whose log its log was before it is read; None: what it has told is enough.
+
+        What was read has to be a beginning of the node's log. Two logs whose newest identities differ may be one, up to
+        where the newer one begins, or not: it may be the second since, and the first begin in what was read. A node
+        with the same identity, which has not come to where this reader is, may get another one before that.
+        """
+        own = self.origin
+        if own is None or told is None or self.position == 0:
+            return None
+        if told.identity in self._identities:
+            return self.position if told.executed_position < self.position else None
+        return max(self.position, own.position)
+
+    @property
+    def _identities(self) -> set[bytes]:
+        """The identities that the log may have where this reader is: one before, too, where the newest is ahead."""
+        own, former = self.origin, self._former
+        if own is None:
+            return set()
+        return {own.identity, former.identity} if former and self.position < own.position else {own.identity}
+
+    def is_behind(self, told: Log | None) -> bool:
+        """Return whether a node is not to be read before it has come to where the newest identity begins."""
+        own = self.origin
+        if own is None or told is None or self.position == 0 or told.position > own.position:
+            return False
+        return told.identity not in self._identities
+
+    def is_beginning_of(self, told: Log, identity: bytes, address: str) -> bool:
+        """Return whether what was read is a beginning of a node's log, which was of this identity at `find_doubt`."""
+        own = self.origin
+        assert own is not None, "nothing was in doubt"
+        if identity in self._identities:
+            return True
+        self._refuse(told if told.identity != own.identity else Origin(identity, 0), own, address)
+        return False
+
+    def refuse_unproven(self, address: str, reason: str) -> None:
+        """Give up, since no node can show that its log goes on with what was read."""
+        self.error = self.error or OtherClusterError(f"{address}: {reason}: {self._remedy}")
+
     def _refuse(self, told: Log | Origin, own: Origin, address: str) -> None:
         self.error = self.error or OtherClusterError(
             f"{address} is of the cluster with identity {told}, and {self._whose} of the one with identity {own}: "
@@ -87,4 +131,5 @@ class KnownCluster:
             return
         if own is None and not self._whose:
             self._whose = f"{address}, which was met first,"
+        self._former = own
         self.origin = Origin(told.identity, told.position)

@@ -9,18 +9,25 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ordo.cluster.wire import codecs
+from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
     from ordo.cluster.wire import records
     from ordo.cluster.wire.ordo_codecs import IdentityFields
     from ordo.runtime.sbe import Message
 
 IDENTITY_BYTES = 16
+TERM_LEAP = 1 << 20
+"""At least so far behind the last term of a log is the first one of a cluster that goes on with it as another one."""
+EPOCH_RECORDS_MAX = 8
+"""A restored, recovered or promoted cluster says whose its log is within this many of its records, from the first."""
 _FIRST_RECORD = struct.Struct("<qqqii")
 _IDENTITY = struct.Struct("<qq")
 
@@ -115,6 +122,43 @@ def are_of_two_clusters(one: Log, other: Log) -> bool:
         return max(older.executed_position, older.position) >= newer.position
     lacking, known = (other, one) if one.identity else (one, other)
     return lacking.position < known.position <= lacking.executed_position
+
+
+def epoch_bases(terms: Sequence[tuple[int, int]]) -> list[int]:
+    """Return where a log was gone on with as another cluster's, by its terms (id, base position), oldest first."""
+    return [base for (before, _), (term_id, base) in pairwise(terms) if term_id - before >= TERM_LEAP]
+
+
+def identity_at(position: int, terms: Sequence[tuple[int, int]], origins: Iterable[Origin]) -> bytes:
+    """Return whose log a log was where a record of it ends; empty if that is not known.
+
+    `terms` are all of the log's, and `origins` those that are known. What a log is between two places where it was gone
+    on with as another one's is one cluster's, whichever of its records says so.
+    """
+    bases = epoch_bases(terms)
+    begin = max((one for one in bases if one < position), default=-1)
+    end = min((one for one in bases if one >= position), default=None)
+    within = [one for one in origins if begin < one.position and (end is None or one.position <= end)]
+    return max(within, key=lambda one: one.position).identity if within else b""
+
+
+def read_origins(
+    terms: Sequence[tuple[int, int]], start_position: int, records: Callable[[int], Iterator[tuple[int, bytes]]]
+) -> list[Origin]:
+    """Return what a log says of whose it is, where it was gone on with as another cluster's after its start.
+
+    `records` yields where each record behind a position ends, and the record.
+    """
+    found = []
+    for base in epoch_bases(terms):
+        if base < start_position:
+            continue
+        for position, record in islice(records(base), EPOCH_RECORDS_MAX):
+            decoded = ordo_codecs.decode_any(record)
+            if decoded is not None and decoded[0] is ordo_codecs.CLUSTER_IDENTITY_EVENT:
+                found.append(Origin(pack_identity(decoded[1]), begin_of_identity(decoded[1], position)))
+                break
+    return found
 
 
 def told_log(values: Any) -> Log | None:

@@ -763,6 +763,7 @@ class LogIdentity(NamedTuple):
     identity_position: int
     executed_position: int
     has_index: int
+    knows_past: int
 
 
 class MembershipRequest(NamedTuple):

@@ -36,7 +36,7 @@ from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.app_version import format_versions
 from ordo.cluster.wire.configuration import NamedConfiguration
 from ordo.cluster.wire.levels import IDENTITY_LEVEL
-from ordo.cluster.wire.log_identity import IDENTITY_BYTES, unpack_identity
+from ordo.cluster.wire.log_identity import IDENTITY_BYTES, TERM_LEAP, unpack_identity
 from ordo.cluster.wire.streams import MAIN_SERVICE_ID
 from ordo.runtime.errors import ConfigurationError, StorageError
 from ordo.runtime.io.storage import FileStorage
@@ -45,7 +45,6 @@ from ordo.runtime.native.file_access import choose_file_access
 from ordo.runtime.settings.dates import parse_time as parse_date_or_time
 from ordo.transport.frame_layout import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, align_frame
 
-TERM_LEAP = 1 << 20
 TERM_DRAW_BITS = 30
 RESTORING = ".restoring"
 

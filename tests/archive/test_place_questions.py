@@ -10,7 +10,7 @@ import pytest
 
 from ordo.archive.control.access import full_access
 from ordo.archive.control.queries import QUESTIONS_MAX, QueryRequests
-from ordo.archive.protocol.own_codecs import FIND_LOG_PLACE, PlaceKind, ToldPlace
+from ordo.archive.protocol.own_codecs import FIND_LOG_PLACE, FIND_PAST_IDENTITY, PlaceKind, ToldPlace
 
 
 class Asker:
@@ -21,7 +21,12 @@ class Asker:
         self.answers: list[tuple[int, ToldPlace | None]] = []
         self.responses = mock.Mock()
         self.responses.log_place.side_effect = lambda correlation_id, told: (correlation_id, told)
+        self.responses.past_identity.side_effect = lambda correlation_id, identity: (correlation_id, identity)
         self.responses.send.side_effect = self.answers.append
+
+    def ask_past(self, queries: QueryRequests, correlation_id: int) -> None:
+        request: Any = mock.Mock(correlation_id=correlation_id, position=64 * correlation_id)
+        queries.handlers[FIND_PAST_IDENTITY.template_id](self, request)  # type: ignore[arg-type]
 
     def ask(self, queries: QueryRequests, correlation_id: int) -> None:
         request: Any = mock.Mock(correlation_id=correlation_id, kind=PlaceKind.SEQUENCE, value=correlation_id)
@@ -68,3 +73,18 @@ def test_so_many_wait_at_the_most(queries: QueryRequests, places: mock.Mock) -> 
         asker.ask(queries, 7)
     assert [len(asker.answers) for asker in askers] == [0] * QUESTIONS_MAX + [1]
     assert askers[-1].answers == [(7, None)] and not places.find.called
+
+
+def test_whose_a_log_was_is_asked_in_the_same_turns(queries: QueryRequests, places: mock.Mock) -> None:
+    """Each looks through all terms of the log. An archive that is no node's does not know it."""
+    find = mock.Mock(side_effect=lambda position: b"%016d" % position)
+    knows = QueryRequests(mock.Mock(), mock.Mock(), dataclasses.replace(full_access(), past_identity=find))
+    first, second = Asker(), Asker()
+    for number in (1, 2):
+        first.ask_past(knows, number)
+    second.ask_past(knows, 3)
+    assert first.answers == [(2, b"")] and not find.called
+    assert knows.work() == knows.work() == 1 and knows.work() == 0
+    assert (first.answers[1:], second.answers) == ([(1, b"%016d" % 64)], [(3, b"%016d" % 192)])
+    second.ask_past(queries, 4)
+    assert queries.work() == 1 and second.answers[1:] == [(4, b"")]

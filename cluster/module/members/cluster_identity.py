@@ -20,6 +20,7 @@ from ordo.cluster.wire.log_identity import (
     LogIdentity,
     Origin,
     begin_of_identity,
+    identity_at,
     identity_of,
     is_first_record,
     pack_identity,
@@ -29,6 +30,7 @@ from ordo.runtime.errors import ClusterError
 from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from random import Random
 
     from ordo.cluster.module.log.log_executor import LogRecord
@@ -56,14 +58,19 @@ class ClusterIdentity:
         self._events: list[LogIdentity] = []
         """The identities in this member's durable log, committed or not."""
         self.origin: Origin | None = rows.origin
+        self._past: list[Origin] = rows.origins()
+        """The clusters whose log this was, and is, as far as that is committed."""
         self._is_settled = False
         """The log, or a snapshot, repeats the identity in an event: all members have that one."""
 
-    def start(self, of_snapshot: LogIdentity | None, first: Origin | None, *, has_log: bool) -> None:
+    def start(
+        self, of_snapshot: LogIdentity | None, first: Origin | None, *, has_log: bool, past: Sequence[Origin] = ()
+    ) -> None:
         """Set what is known before the log is read.
 
         `of_snapshot` is what the starting snapshot says; `first` is what the log's first record says, where the log
-        still has it and it is committed; `has_log`: a log goes on from the snapshot, which is not just fetched.
+        still has it and it is committed; `has_log`: a log goes on from the snapshot, which is not just fetched. `past`:
+        what the log says where it was gone on with as another cluster's.
 
         Raises ClusterError where these contradict what is written down: a folder put together of two.
         """
@@ -71,11 +78,16 @@ class ClusterIdentity:
         if first is not None:
             if stored is not None and stored.position == first.position and stored != first:
                 raise ClusterError(_describe_mixture(stored, "log", first))
+            self._note_past(first)
             self._adopt(first)
+        for one in past:
+            self._note_past(one)
+            self._is_settled = self._is_settled or one == self.origin
         if of_snapshot is not None:
             self._events.append(of_snapshot)
             self._is_settled = True
             found = Origin(of_snapshot.identity, of_snapshot.position)
+            self._note_past(found)
             # A member stores each identity that it executes, and then takes snapshots: one of its own is not newer.
             is_own = has_log or (stored is not None and stored.position == found.position)
             if stored is not None and is_own and _is_contradicted(stored, found):
@@ -89,8 +101,18 @@ class ClusterIdentity:
         ):
             return
         self._rows.put_origin(found)
+        self._note_past(found)
         self.origin = found
         self._host.announce("cluster.identity", f"this is the log of the cluster with identity {found.identity.hex()}")
+
+    def _note_past(self, origin: Origin) -> None:
+        if origin not in self._past:
+            self._past.append(origin)
+
+    def find_past(self, position: int, terms: Sequence[tuple[int, int]]) -> bytes:
+        """Return whose log this log was where a record of it ends; empty if not known. `terms`: all of the log's."""
+        durable = [Origin(one.identity, one.position) for one in self._events]
+        return identity_at(position, terms, self._past) or identity_at(position, terms, durable)
 
     def on_record(self, record: LogRecord) -> None:
         """Note a record of this member's durable log; it need not be committed."""

@@ -17,6 +17,7 @@ ACCEPTED_LEAP = 1 << 32
 """More starts than a member can have made: what an operator accepted counts as later than all of them."""
 _OWNER = b"owner"
 _ORIGIN = b"origin"
+_PAST_ORIGIN = b"origin/"
 _START = b"start"
 _RECOVERING = b"recovering"
 _REJOINING = b"rejoining"
@@ -28,6 +29,7 @@ _OWNER_ROW = struct.Struct(">ii")
 _ORIGIN_ROW = struct.Struct(f">{IDENTITY_BYTES}sq")
 _START_ROW = struct.Struct(">qq")
 _I32 = struct.Struct(">i")
+_I64 = struct.Struct(">q")
 _REJOINING_ROW = struct.Struct(">q")
 _RECOVERING_ROW = struct.Struct(">qq")
 
@@ -61,8 +63,8 @@ class Recovering(NamedTuple):
 class FolderRows:
     """The rows of a store that say whose the folder is, and what is being made of it.
 
-    The keys are `owner`, `origin`, `start`, `recovering`, `rejoining`, `standby`, `peer/<member id>` and
-    `peer-cluster/<member id>`.
+    The keys are `owner`, `origin`, `origin/<position>`, `start`, `recovering`, `rejoining`, `standby`,
+    `peer/<member id>` and `peer-cluster/<member id>`.
 
     Every change is durable when the call returns.
     """
@@ -88,7 +90,20 @@ class FolderRows:
 
     def put_origin(self, origin: Origin) -> None:
         with self._store.transaction() as txn:
-            txn.put(_ORIGIN, _ORIGIN_ROW.pack(*origin))
+            self._put_origin(txn, origin)
+
+    def _put_origin(self, txn: Transaction, origin: Origin) -> None:
+        """Put the newest, and keep what there was as well: the log before is that cluster's."""
+        for one in (self.origin, origin):
+            if one is not None:
+                txn.put(_PAST_ORIGIN + _I64.pack(one.position), _ORIGIN_ROW.pack(*one))
+        txn.put(_ORIGIN, _ORIGIN_ROW.pack(*origin))
+
+    def origins(self) -> list[Origin]:
+        """Return the clusters whose log this log was, oldest first, as far as this folder has known them."""
+        found = {Origin(*_ORIGIN_ROW.unpack(row)) for _, row in self._store.items(_PAST_ORIGIN)}
+        newest = self.origin
+        return sorted(found if newest is None else {*found, newest}, key=lambda one: one.position)
 
     @property
     def start(self) -> Start:
@@ -159,15 +174,19 @@ class FolderRows:
         txn.delete(_RECOVERING)
         txn.delete(_STANDBY)
         self._forget_peers(txn)
-        txn.put(_ORIGIN, _ORIGIN_ROW.pack(*origin))
+        self._put_origin(txn, origin)
 
     def become_standby(self, txn: Transaction, log_position: int) -> None:
         """End a rejoin: the log, which ends at a position, is a copy of another cluster's."""
-        origin = self.origin
+        known = self.origins()
         txn.delete(_REJOINING)
         self._forget_peers(txn)
-        if origin is not None and origin.position > log_position:
-            txn.delete(_ORIGIN)  # the record that named it is not in the log any more
+        for origin in known:
+            if origin.position > log_position:  # the record that named it is not in the log any more
+                txn.delete(_PAST_ORIGIN + _I64.pack(origin.position))
+                txn.delete(_ORIGIN)
+        if left := [one for one in known if one.position <= log_position]:
+            txn.put(_ORIGIN, _ORIGIN_ROW.pack(*left[-1]))
         txn.put(_STANDBY, b"1")
 
     def _forget_peers(self, txn: Transaction) -> None:

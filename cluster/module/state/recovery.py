@@ -19,7 +19,7 @@ from ordo.cluster.module.state import module_snapshot
 from ordo.cluster.module.state.state_store import Skip, SnapshotEntry, StateStore
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.levels import FIRST_LEVEL
-from ordo.cluster.wire.log_identity import LogIdentity, Origin, find_origin
+from ordo.cluster.wire.log_identity import LogIdentity, Origin, find_origin, read_origins
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.cluster.wire.streams import LOG_STREAM_ID
 from ordo.consensus.state.distrust import Distrust
@@ -30,7 +30,7 @@ from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.sequencer.log_terms import read_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ordo.archive.archive import Archive
     from ordo.archive.segments.recovery import Damage
@@ -383,6 +383,21 @@ class Recovery:
         except (ArchiveError, StorageError):
             return None  # damage below the snapshot is nothing that a start looks for
         return None if first is None else find_origin(first.payload)
+
+    @property
+    def past_origins(self) -> list[Origin]:
+        """Return what the log says where it was gone on with as another cluster's; fewer where it is damaged."""
+
+        def records(base_position: int) -> Iterator[tuple[int, bytes]]:
+            reader = self._archive.reader(self.log_recording_id, base_position)
+            return ((one.position, one.payload) for one in reader.messages())
+
+        if self.log_recording_id == NULL_VALUE:
+            return []
+        try:
+            return read_origins(self.terms, self._log_start, records)
+        except (ArchiveError, StorageError):
+            return []  # damage below the snapshot is nothing that a start looks for
 
     def durable_state(self) -> DurableState:
         """Return the state that consensus starts from."""
