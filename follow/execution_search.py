@@ -69,7 +69,7 @@ class ExecutionSearch:
         self._nodes = list(nodes)
         self._silence_s = silence_s
         self._cluster = cluster or KnownCluster()
-        self._refusals = Refusals(nodes)
+        self._refusals = Refusals(nodes, self._cluster)
         self._verdict = PositionVerdict(client, nodes, cluster=self._cluster)
         self._state = SearchState.SURVEYING
         self._next_node = 0

@@ -35,7 +35,7 @@ class PositionCheck:
         self._nodes = nodes
         self._position = position
         self._cluster = cluster or KnownCluster()
-        self._refusals = Refusals(nodes)
+        self._refusals = Refusals(nodes, self._cluster)
         self._next_node = 0
         self._asked_ns = -RETRY_INTERVAL_NS
         self._search: BoundarySearch | None = None

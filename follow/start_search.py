@@ -56,7 +56,7 @@ class StartSearch:
         self._nodes = nodes
         self._silence_s = silence_s
         self._cluster = cluster or KnownCluster()
-        self._refusals = Refusals(nodes)
+        self._refusals = Refusals(nodes, self._cluster)
         self._next_node = 0
         self._asked_ns = -RETRY_INTERVAL_NS
         self._patience_ns = ANSWER_PATIENCE_NS

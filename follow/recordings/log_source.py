@@ -18,9 +18,9 @@ from ordo.archive.protocol.driver_requests import DriverRequest, DriverRequests
 from ordo.archive.protocol.own_codecs import FIND_LOG_PLACE, PlaceKind
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.cluster.wire.known_cluster import KnownCluster
-from ordo.cluster.wire.log_identity import told_log
 from ordo.cluster.wire.streams import LOG_STREAM_ID, topic_of
 from ordo.follow.recordings.live_stream import LivePatience, LiveStream
+from ordo.follow.recordings.log_proof import LogProof
 from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, OrdoError
 from ordo.transport.client.client import TransportClient
 from ordo.transport.control.commands import IPC_IDENTITY
@@ -38,12 +38,16 @@ class SourceState(Enum):
 
     CONNECTING = "a session with the node's archive is being opened"
     FINDING = "the archive is asked for the recording of the log"
+    PROVING = "the archive is asked whose log it was where the reader is"
     MEASURING = "the archive is asked how far the log is committed"
     READY = "the log is there; nothing is replayed yet"
     SUBSCRIBING = "the driver is asked for the subscription"
     STARTING = "the archive is asked for a replay"
     REPLAYING = "entries come"
     ENDED = "over; `reason` says why"
+
+
+UNANSWERED = (SourceState.CONNECTING, SourceState.FINDING, SourceState.MEASURING, SourceState.PROVING)
 
 
 class LogSource:
@@ -111,19 +115,24 @@ class LogSource:
         self._replay_id = -1
         self._retry_ns = self._image_deadline_ns = 0
         self._patience = patience
-        self._cluster = cluster or KnownCluster()
+        self._proof = LogProof(self._session, cluster or KnownCluster(), self.address)
         self._live: LiveStream | None = None
         self._has_caught_up = False
 
     @property
     def has_answered(self) -> bool:
         """Whether the node has answered where its recording begins and ends."""
-        return self.state not in (SourceState.CONNECTING, SourceState.FINDING, SourceState.MEASURING)
+        return self.state not in UNANSWERED
 
     @property
     def limit_position(self) -> int | None:
         """What is behind it may be of another cluster, until the node says whose log it has; None: no limit."""
-        return self._cluster.find_limit(told_log(self._session.log_identity))
+        return self._proof.cluster.find_limit(self._proof.told)
+
+    @property
+    def is_unproven(self) -> bool:
+        """The node cannot show that what was read is a beginning of its log, and will not be able to."""
+        return self._proof.is_impossible
 
     @property
     def is_refused(self) -> bool:
@@ -194,7 +203,7 @@ class LogSource:
         if reply.error is not None:
             self._end_with(reply.error)
             return
-        if not self._cluster.admits(told_log(self._session.log_identity), self.address):
+        if not self._proof.cluster.admits(self._proof.told, self.address):
             self.end("is of another cluster")
             return
         self.is_leader = self._writes_log(reply.items)
@@ -212,8 +221,39 @@ class LogSource:
         if self._stream_id is None:
             self._stream_id = newest.stream_id
         self._recording_id, self.start_position = newest.recording_id, newest.start_position
+        if self._proof.is_early:
+            self._measure()  # it may come to where the reader is: then
+        else:
+            self._prove(self._measure)
+
+    def _measure(self) -> None:
         self.state = SourceState.MEASURING
         self._ask(control_requests.max_recorded_position(self._recording_id), self._on_measured)
+
+    # --- whose log it is ----------------------------------------------------------------------------------------------
+
+    def _prove(self, go_on: Callable[[], None]) -> None:
+        """Ask the node whose log it was where the reader is, if that is in doubt, and go on where it is this log."""
+        try:
+            reply, reason = self._proof.ask()
+        except OrdoError as error:
+            self._end_with(error)
+            return
+        if reason:
+            self.end(reason)
+        elif reply is None:
+            go_on()
+        else:
+            self.state = SourceState.PROVING
+            self._reply, self._on_reply = reply, lambda answer: self._on_proof(answer, go_on)
+
+    def _on_proof(self, reply: Reply, go_on: Callable[[], None]) -> None:
+        if reply.error is not None:
+            self._end_with(reply.error)
+        elif reason := self._proof.judge(reply):
+            self.end(reason)
+        else:
+            go_on()
 
     @staticmethod
     def _writes_log(items: Sequence[Any]) -> bool:
@@ -268,10 +308,9 @@ class LogSource:
             self.is_too_old = True
             self.end(f"has the log from position={self.start_position} on only")
             return
-        self._cluster.adopt(told_log(self._session.log_identity), self.address)
-        limit_position = self.limit_position
-        if limit_position is not None and self._cluster.position >= limit_position:
-            self.end(f"does not say yet that it is of the cluster with identity {self._cluster.origin}")
+        cluster = self._proof.cluster
+        if cluster.is_behind(self._proof.told):
+            self.end(f"does not say yet that it is of the cluster with identity {cluster.origin}")
             return
         self.position = position
         self._length = length_bytes
@@ -336,7 +375,15 @@ class LogSource:
         else:
             self._replay_id = reply.relevant_id
             self._image_deadline_ns = reply.deadline_ns
-            self.state = SourceState.REPLAYING
+            if self._proof.is_unsaid:
+                self._ask(self._find_one(self._recording_id), lambda _: self._prove(self._replay))  # it may know by now
+            else:
+                self._prove(self._replay)
+
+    def _replay(self) -> None:
+        """Take what comes: it goes on with what was read."""
+        self._proof.cluster.adopt(self._proof.told, self.address)
+        self.state = SourceState.REPLAYING
 
     def _is_of_position(self, error: ArchiveError) -> bool:
         """Return whether the archive refused because of the position; for one between frames it has no such code."""

@@ -298,7 +298,7 @@ class RangeReader(Closing):
         self._source: LogSource | None = None
         self._closing: list[LogSource] = []
         self._too_old: dict[str, int] = {}
-        self._refusals = Refusals(self._settings)
+        self._refusals = Refusals(self._settings, self._cluster)
         self._progress_ns = self._transport.clock.now()
         self._silent_ns = self._progress_ns
         self._pause_until_ns = 0

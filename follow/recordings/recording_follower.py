@@ -25,11 +25,19 @@ LOOK_PAUSE_NS_MAX = 64_000_000_000
 
 
 class Refusals:
-    """The nodes that refuse a reader's credentials; only when every node does, nothing can be read."""
+    """The nodes that refuse a reader's credentials, or cannot show that their logs go on with what it has read.
 
-    def __init__(self, nodes: Sequence[ArchiveClientSettings]) -> None:
+    Only when every node does, nothing can be read: the reader's cluster has the error then for what nobody can show.
+    """
+
+    def __init__(self, nodes: Sequence[ArchiveClientSettings], cluster: KnownCluster) -> None:
         self._addresses = {settings.control_channel for settings in nodes}
         self._refused: set[str] = set()
+        self._unproven: dict[str, str] = {}
+        """The reasons why nodes cannot show it, by address."""
+        self._too_old: dict[str, str] = {}
+        """The nodes that have deleted the log up to a position behind the reader's."""
+        self._cluster = cluster
         self._last = ""
 
     def note(self, source: LogSource) -> None:
@@ -37,10 +45,16 @@ class Refusals:
         if source.is_refused:
             self._refused.add(source.address)
             self._last = f"{source.address}: {source.reason}"
+        if source.is_unproven or source.is_too_old:
+            (self._unproven if source.is_unproven else self._too_old)[source.address] = source.reason
+        if self._unproven and self._unproven.keys() | self._too_old.keys() == self._addresses:
+            address, reason = self._unproven.popitem()
+            self._cluster.refuse_unproven(address, reason)
 
     def clear(self) -> None:
         """Forget refusals: a node lets this client read."""
-        self._refused.clear()
+        for one in (self._refused, self._unproven, self._too_old):
+            one.clear()
 
     def check(self, too_old: Collection[str] = ()) -> None:
         """Raise ArchiveError when every node refuses these credentials, except for those in `too_old`."""
@@ -86,9 +100,11 @@ class RecordingFollower:
         self.position = position
         self.problem = ""
         self.cluster = cluster or KnownCluster()
+        if position is not None and topic is None:
+            self.cluster.position = max(self.cluster.position, position)
         self.oldest_position: int | None = None
         """Where the log begins now, when `position` is below that at every node."""
-        self._refusals = Refusals(nodes)
+        self._refusals = Refusals(nodes, self.cluster)
         what = "the log" if topic is None else f"topic {topic}"
         self._verdict = PositionVerdict(client, nodes, what, self.cluster)
         self._is_from_start = is_from_start

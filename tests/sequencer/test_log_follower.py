@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,19 +40,36 @@ class LogNode:
         self.commit: Counter = local_counter(0)
         self.told: ToldIdentity | None = None
         """What it says of whose log it has."""
+        self.past: Callable[[int], bytes] = lambda _: b""
+        """Whose log it says its log was at a position."""
         self.server: Server = world.server(address, sessions_max=8)
-        bounds = CommittedLogBounds(self.server.archive, self.commit, 20, 20)
-        access = AccessPolicy(ReadingRights(), UnicastChannels(), bounds, lambda: self.told)
-        self.server.conductor._access = access
-        self.server.conductor.replays._access = access
-        queries = QueryRequests(self.server.archive, self.server.conductor.recordings, access)
-        self.server.conductor._handlers = {**self.server.conductor._handlers, **queries.handlers}
+        self.serve()
         channel = f"aeron:udp?endpoint={address}:9100" if is_follower else "aeron:ipc"
         self.server.archive.record_subscription(channel, LOG_STREAM_ID)
         self.publication: ExclusivePublication = self.server.node.client.add_exclusive_publication(
             f"{channel}{'|' if is_follower else '?'}{OPTIONS}", LOG_STREAM_ID
         )
         world.until(lambda: self.server.archive.recording(0))
+
+    def serve(self, *, knows_past: bool = True) -> None:
+        """Let clients read what is committed. `knows_past`: as this release does, which tells whose log it was."""
+        bounds = CommittedLogBounds(self.server.archive, self.commit, 20, 20)
+
+        def find_past(position: int) -> bytes:
+            return self.past(position)
+
+        access = AccessPolicy(
+            ReadingRights(),
+            UnicastChannels(),
+            bounds,
+            lambda: self.told,
+            past_identity=find_past if knows_past else None,
+        )
+        self.server.conductor._access = access
+        self.server.conductor.replays._access = access
+        queries = QueryRequests(self.server.archive, self.server.conductor.recordings, access)
+        self.server.conductor._queries = queries
+        self.server.conductor._handlers = {**self.server.conductor._handlers, **queries.handlers}
 
     @property
     def settings(self) -> ArchiveClientSettings:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ordo.archive.client import control_requests
+from ordo.archive.control.session import ControlSession
+from ordo.archive.protocol.codecs import LIST_RECORDINGS_REQUEST
 from ordo.archive.protocol.own_codecs import LOG_IDENTITY, ToldIdentity
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import Log, Origin, identity_text, parse_identity, told_log, unpack_identity
 from ordo.follow.executed_follower import ExecutedFollower
 from ordo.follow.position_check import PositionCheck
 from ordo.follow.start_search import StartSearch
-from ordo.runtime.errors import ConfigurationError, OtherClusterError
+from ordo.runtime.errors import ArchiveError, ConfigurationError, OtherClusterError
 from tests.sequencer.test_log_follower import LogWorld
 from tests.transport.driver_world import S
 
-ONE, OTHER = b"1" * 16, b"2" * 16
+ONE, OTHER, BETWEEN = b"1" * 16, b"2" * 16, b"3" * 16
 
 
 @pytest.fixture
@@ -42,6 +45,12 @@ def told(identity: bytes, position: int = 0, executed_position: int = 1 << 40) -
 def tell(world: LogWorld, *said: ToldIdentity | None) -> None:
     for node, one in zip(world.nodes_of_log, said, strict=True):
         node.told = one
+
+
+def tell_past(world: LogWorld, *parts: tuple[int, bytes]) -> None:
+    """Have all nodes say whose log theirs was: (up to here, identity), in ascending order."""
+    for node in world.nodes_of_log:
+        node.past = lambda position: next(identity for end, identity in parts if position <= end)
 
 
 def is_refused(world: LogWorld) -> bool:
@@ -95,6 +104,7 @@ def test_a_restored_cluster_is_another_one_from_where_it_began(world: LogWorld, 
     positions = [message.position for message in world.nodes_of_log[0].server.archive.reader(0).messages()]
     world.commit(end, nodes=[0, 1])
     tell(world, told(OTHER, restored_position), told(OTHER, restored_position), None)
+    tell_past(world, (restored_position, ONE), (end, OTHER))
     world.follow(positions[read], cluster=KnownCluster(Origin(ONE, 0), "the kept position"))
     assert world.follower is not None
     world.until(lambda: is_refused(world) or len(world.seen) == 79 - read)
@@ -104,6 +114,117 @@ def test_a_restored_cluster_is_another_one_from_where_it_began(world: LogWorld, 
         world.follower.check_allowed()
     else:
         assert world.seen == []
+
+
+def begin_twice(world: LogWorld, first: int) -> tuple[list[int], int]:
+    """Have all nodes go on with a log as another cluster's behind record `first`, and again behind record 49.
+
+    Return where each record ends, and where the newest identity begins.
+    """
+    newest_position = world.append(range(50))
+    end = world.append(range(50, 80))
+    positions = [message.position for message in world.nodes_of_log[0].server.archive.reader(0).messages()]
+    world.commit(end)
+    tell(world, *[told(OTHER, newest_position + 32, end)] * 3)
+    tell_past(world, (positions[first], ONE), (newest_position, BETWEEN), (end, OTHER))
+    return positions, newest_position
+
+
+@pytest.mark.parametrize(("first", "is_two"), [(10, True), (19, True), (20, False), (30, False)])
+def test_what_was_read_has_to_be_a_beginning_of_a_log_that_two_clusters_went_on_with(
+    world: LogWorld, first: int, is_two: bool
+) -> None:
+    """It ends before the newest begins, which says nothing: what the one between dropped may be in it."""
+    positions, _ = begin_twice(world, first)
+    world.follow(positions[20], cluster=KnownCluster(Origin(ONE, 0), "the kept position"))
+    world.until(lambda: is_refused(world) or len(world.seen) == 59)
+    assert is_refused(world) is is_two
+    assert world.numbers == ([] if is_two else list(range(21, 80)))
+    assert world.follower is not None
+    if is_two:
+        with pytest.raises(OtherClusterError, match="and the kept position of the one with identity 313131313131"):
+            world.follower.check_allowed()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_was_executed_before_is_asked_of_a_log_that_goes_on_with_what_was_read_alone(
+    world: LogWorld, is_known: bool
+) -> None:
+    """The search for it begins at a snapshot, or with the log, before what the two have in common ends."""
+    positions, _ = begin_twice(world, 10)
+    if not is_known:
+        tell_past(world, (positions[-1], b""))
+    settings = [node.settings for node in world.nodes_of_log]
+    known = KnownCluster(Origin(ONE, 0), "the kept position", "give those of the kept position")
+    made = ExecutedFollower(world.client_node.client, settings, positions[20], 0.5, cluster=known)
+    world.until(lambda: made.work(world.clock.now()) < 0 or known.error, timeout_ns=5 * S)
+    with pytest.raises(OtherClusterError, match="the kept position"):
+        made.check_allowed()
+    made.close()
+
+
+@pytest.mark.parametrize("knows_past", [True, False])
+def test_where_no_node_can_show_whose_log_it_had_nothing_is_read(world: LogWorld, knows_past: bool) -> None:
+    """Nodes of earlier releases do not tell it, and one may not know it any more."""
+    positions, _ = begin_twice(world, 30)
+    for node in world.nodes_of_log:
+        node.past = lambda _: b""
+        node.serve(knows_past=knows_past)
+    world.follow(positions[20], cluster=KnownCluster(Origin(ONE, 0), "the kept position", "begin anew"))
+    world.until(lambda: is_refused(world))
+    reason = "does not know it" if knows_past else "is of a release that does not tell it"
+    assert world.follower is not None
+    with pytest.raises(OtherClusterError, match=f"up to position={positions[20]}.*: it {reason}.*: begin anew$"):
+        world.follower.check_allowed()
+    assert world.seen == []
+
+
+def test_one_node_that_shows_whose_log_it_had_is_enough(world: LogWorld) -> None:
+    positions, _ = begin_twice(world, 30)
+    world.nodes_of_log[0].serve(knows_past=False)
+    world.nodes_of_log[1].past = lambda _: b""
+    world.follow(positions[20], cluster=KnownCluster(Origin(ONE, 0), "the kept position"))
+    world.until(lambda: len(world.seen) == 59)
+    assert world.numbers == list(range(21, 80))
+
+
+@pytest.mark.parametrize("said", [told(ONE, 0, 64), None])
+@pytest.mark.parametrize("is_two", [True, False])
+def test_a_node_that_comes_to_the_position_shows_then_whose_log_it_has(
+    world: LogWorld, said: ToldIdentity | None, is_two: bool
+) -> None:
+    """It said that it is of the reader's cluster, or nothing, when it had not come so far."""
+    positions, newest_position = begin_twice(world, 10 if is_two else 79)
+    world.commit(positions[5])
+    tell(world, *[said] * 3)
+    world.follow(positions[20], cluster=KnownCluster(Origin(ONE, 0), "the kept position"))
+    world.run(S)
+    assert world.seen == [] and not is_refused(world)
+    if said is None:
+        tell(world, *[told(OTHER, newest_position + 32) if is_two else told(ONE)] * 3)
+    world.commit(positions[-1])
+    world.until(lambda: is_refused(world) or len(world.seen) == 59)
+    assert is_refused(world) is is_two
+    assert world.numbers == ([] if is_two else list(range(21, 80)))
+
+
+def test_a_node_that_lags_behind_a_newer_identity_is_read_where_its_log_is_known_to_be_the_same(
+    world: LogWorld,
+) -> None:
+    """A reader that was told of a newer identity goes on at a node that has not come to it, up to there."""
+    positions, newest_position = begin_twice(world, 49)
+    tell(world, told(OTHER, newest_position + 32), told(ONE, 0, positions[40]), told(ONE, 0, positions[40]))
+    world.commit(positions[40])
+    world.follow(positions[20], cluster=KnownCluster(Origin(ONE, 0), "the kept position"))
+    world.until(lambda: len(world.seen) == 20)
+    assert world.follower is not None
+    while world.follower.cluster.origin != Origin(OTHER, newest_position + 32):
+        world.follower.leave_source("to the next one")
+        world.run(S // 10)
+    world.crash(world.nodes_of_log[0])
+    world.commit(positions[45], nodes=[1, 2])
+    world.until(lambda: len(world.seen) == 25)
+    world.follower.check_allowed()
 
 
 def test_a_kept_position_is_not_read_on_at_another_cluster(world: LogWorld) -> None:
@@ -119,7 +240,10 @@ def test_a_kept_position_is_not_read_on_at_another_cluster(world: LogWorld) -> N
 @pytest.mark.parametrize("is_same", [True, False])
 @pytest.mark.parametrize("read", [20, 60])
 def test_behind_its_identity_a_cluster_has_to_say_it(world: LogWorld, read: int, is_same: bool) -> None:
-    """A cluster that was begun anew, and had not come so far when it was asked, was read on from a kept position."""
+    """A cluster that was begun anew, and had not come so far when it was asked, was read on from a kept position.
+
+    Nor is it read before: the kept identity begins behind the position, so it says nothing of what was read.
+    """
     begun_position = world.append(range(50))
     end = world.append(range(50, 80))
     positions = [message.position for message in world.nodes_of_log[0].server.archive.reader(0).messages()]
@@ -128,14 +252,13 @@ def test_behind_its_identity_a_cluster_has_to_say_it(world: LogWorld, read: int,
     world.follow(positions[read], cluster=KnownCluster(Origin(ONE, begun_position), "the kept position"))
     world.commit(end)
     world.run(2 * S)
-    expected = list(range(read + 1, 50))
-    assert world.numbers == expected
+    assert world.seen == []
     tell(world, *[told(ONE, begun_position) if is_same else told(OTHER)] * 3)
     if is_same:
         world.until(lambda: len(world.seen) == 79 - read)
     else:
         world.until(lambda: is_refused(world))
-        assert world.numbers == expected
+        assert world.seen == []
 
 
 @pytest.mark.parametrize("kind", ["time", "position", "requests"])
@@ -174,6 +297,21 @@ def test_clients_of_aeron_are_told_nothing_of_it(world: LogWorld) -> None:
         caller.session.log_identity = None
         caller.call(call)
         assert told_log(caller.session.log_identity) == Log(ONE, 0, 1 << 40)
+
+
+@pytest.mark.parametrize("answers_with", ["a place", "an identity"])
+def test_an_archive_that_answers_a_listing_with_something_else_is_left(world: LogWorld, answers_with: str) -> None:
+    server = world.nodes_of_log[0].server
+
+    def answer(session: ControlSession, request: Any) -> None:
+        made = session.responses
+        place, identity = made.log_place(request.correlation_id, None), made.past_identity(request.correlation_id, ONE)
+        made.send(place if answers_with == "a place" else identity)
+
+    caller = world.remote_caller(server)
+    server.conductor._handlers = {LIST_RECORDINGS_REQUEST.template_id: answer}
+    with pytest.raises(ArchiveError, match=r"answers with a (LogPlace|PastIdentity), which is no answer to it"):
+        caller.call(control_requests.list_recordings())
 
 
 def test_what_cannot_be_an_identity_counts_for_nothing() -> None:

@@ -46,7 +46,7 @@ class Returned(SimulatedStandby):
         self.name = f"{former.name} returned {former.boots}"
         self.disk = former.disk
         self.disk.remembers = True
-        self._addresses = [f"{primary.address}:{PORT}"]
+        self.follow(primary)
 
 
 class RejoinWorld(StandbyWorld):
@@ -120,7 +120,7 @@ def run_rejoin(seed: int, options: Options) -> RejoinWorld:
         world.forget()
 
 
-def _answered_at(node: SimulatedNode) -> mock._patch[object]:
+def answered_at(node: SimulatedNode) -> mock._patch[object]:
     """Which of this machine's addresses answers come to is asked of the system."""
     return mock.patch.object(settings, "_response_channel", lambda _: f"aeron:udp?endpoint={node.address}:0")
 
@@ -133,7 +133,7 @@ def _follow(
         world.start()
         standby.prepare()
         standby.boot()
-    with _answered_at(standby):
+    with answered_at(standby):
         start = standby.started_position
         if not world.run(LIMIT_NS, lambda: standby.is_alive and standby.executed_position > start):
             raise Violation(f"the standby does not follow: {world.describe()}")
@@ -175,11 +175,11 @@ def _fail_over(world: RejoinWorld, standby: SimulatedStandby, formers: list[Simu
 
 
 def _has_most(chosen: SimulatedNode, formers: list[SimulatedNode]) -> bool:
-    ranks = {one.member_id: _examine(one).holding.rank for one in formers}
+    ranks = {one.member_id: look_into(one).holding.rank for one in formers}
     return ranks[chosen.member_id] == max(ranks.values())
 
 
-def _examine(node: SimulatedNode) -> Findings:
+def look_into(node: SimulatedNode) -> Findings:
     with node.readable_disk():
         return examine(node.config, storage_of(node))
 
@@ -215,7 +215,7 @@ def _rejoin(world: RejoinWorld, primary: SimulatedNode, standby: Returned, lost:
     world.new_epoch.members.append(standby)
     standby.boot()
     world.count_fault("rejoined")
-    with _answered_at(standby):
+    with answered_at(standby):
         _run_to(world, standby, primary)
 
 
@@ -238,7 +238,7 @@ def _carry_out(world: RejoinWorld, standby: Returned, told: Divergence) -> None:
 
 def _find_surplus(primary: SimulatedNode, former: SimulatedNode) -> list[tuple[int, bytes]]:
     """What the folder has and the primary has not: both logs read from their beginning."""
-    findings = _examine(former)
+    findings = look_into(former)
     assert findings.log is not None
     reader = Recordings(storage_of(former), former.archive_folder).reader(findings.log.recording_id, 0)
     own = [(one.position, one.payload) for one in reader.messages(findings.holding.end_position)]

@@ -49,6 +49,10 @@ class SimulatedStandby(SimulatedNode):
         self._addresses = [f"{node_address(one)}:{PORT}" for one in range(world.options.nodes)]
         self.is_promoted = False
 
+    def follow(self, primary: SimulatedNode) -> None:
+        """Follow this one from the next start on."""
+        self._addresses = [f"{primary.address}:{PORT}"]
+
     def make_node(self, seams: NodeSeams, services: Sequence[Service | ServiceVersions]) -> Node:
         if self.is_promoted:
             return Node(self.config, seams, services)

@@ -13,6 +13,7 @@ from ordo.cluster.module.log.ingress_gate import IngressGate
 from ordo.cluster.module.state.folder_rows import Claim, FolderRows, claim
 from ordo.cluster.module.state.own_member import OwnMember
 from ordo.cluster.module.state.state_store import StateStore
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.consensus.standby import StandbyCore
 from ordo.salvage.holdings import Findings, Recordings
 from ordo.standby import divergence
@@ -21,6 +22,7 @@ from tests.simulation.options import Options
 from tests.simulation.rejoin import run_rejoin
 from tests.simulation.standby import run_standby
 from tests.simulation.switch import run_switch
+from tests.simulation.twice import run_twice
 from tests.thorough import few_of
 
 pytestmark = pytest.mark.timeout(600)
@@ -111,6 +113,23 @@ def test_members_that_change_behind_the_end_are_noticed(monkeypatch: pytest.Monk
 def _switch_until_found(**options: bool) -> None:
     for seed in range(1, 13):
         run_switch(seed, BUSY, **options)
+
+
+# -- gone on with twice, while a standby was away ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_more", [True, False])
+@pytest.mark.parametrize("seed", few_of(range(1, 7), [1]))
+def test_a_standby_follows_only_a_log_that_goes_on_with_its_own(seed: int, has_more: bool) -> None:
+    run_twice(seed, BUSY, has_more=has_more)
+
+
+def test_a_proof_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest identities alone are compared: the second epoch begins behind the end of the standby's log."""
+    monkeypatch.setattr(KnownCluster, "find_doubt", lambda self, told: None)
+    with pytest.raises(Violation, match="of a log that does not go on with its own"):
+        for seed in range(3, 6):  # where records of both logs end at one place, or it asks for ever
+            run_twice(seed, BUSY, has_more=True)
 
 
 # -- a former primary comes back ---------------------------------------------------------------------------------------

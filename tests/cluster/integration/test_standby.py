@@ -33,6 +33,7 @@ COUNTER = "ordo.starter.counter:Counter"
 LONG_ONE = b"1".rjust(4000, b"0")
 STANDBY_ID = 9
 COMMANDS = [line for text in texts_of((ROOT / "docs" / "STANDBY.md").read_text(), "sh") for line in text.splitlines()]
+PRIMARY = "10.0.0.1:20000,10.0.0.2:20000,10.0.0.3:20000"
 REQUESTS = 20
 TOKEN, CALLER = new_token(), new_token()
 
@@ -47,7 +48,7 @@ class Standby:
         self._primary = primary
         self.endpoint = f"127.0.0.1:{port}"
         self._replaced = {
-            "10.0.0.1:20000,10.0.0.2:20000,10.0.0.3:20000": follows or ",".join(primary.ingress_endpoints.values()),
+            PRIMARY: follows or ",".join(primary.ingress_endpoints.values()),
             "orders:Orders": COUNTER,
             "standby.toml": str(folder / "standby.toml"),
         }
@@ -57,6 +58,10 @@ class Standby:
         node = {"member_id": own_id, "data_dir": str(folder / "standby")}
         self.config.write_text(tomlkit.dumps({"node": node, "members": members, **tables}))
         self.log = folder / "standby.log"
+
+    def follow(self, endpoints: str) -> None:
+        """Follow another cluster from the next start on."""
+        self._replaced[PRIMARY] = endpoints
 
     @contextmanager
     def running(self, *more: str) -> Iterator[subprocess.Popen[bytes]]:
