@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from ordo.archive.protocol.codes import ErrorCode
@@ -16,15 +19,22 @@ from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.log_schemas import LogSchemas
 from ordo.follow.reader import LogReader
 from ordo.follow.topics.feeds import FeedMessage, FeedReader
-from ordo.gateway.watching.log_messages import as_json, describe
+from ordo.gateway.watching.log_messages import Headers, Lack, as_json, describe
 from ordo.gateway.watching.watch_requests import WatchRequest
 from ordo.runtime.errors import ArchiveError, ClusterError, OrdoError
 from ordo.runtime.native.cluster_time import time_ms
 
+LOOK_PAUSE_S = 1.0
+"""A watch of a topic looks into the log for schemas no more often, whatever its messages say."""
+LOOK_PAUSE_S_MAX = 60.0
+"""So rarely it looks where messages of no schema come on and on."""
 POLL_LIMIT = 64
 """Fragments of a poll: some 90 KB of messages that fill their datagrams, and one that is longer."""
 LOG_KINDS = (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT)
 """What has a number in the log."""
+
+
+FindSchemas = Callable[[int], Awaitable[LogSchemas]]
 
 
 class WatchedItem(NamedTuple):
@@ -52,6 +62,9 @@ class WatchedItems(Protocol):
     def poll(self) -> Polled:
         """Return what has arrived. Does not wait. Raises OrdoError, once what came before it was returned."""
 
+    async def catch_up(self) -> None:
+        """Look for the schemas that messages need which `poll` holds back; between polls."""
+
     def keep_alive(self) -> None:
         """Tell the node that this reader is there, although it takes nothing."""
 
@@ -60,9 +73,13 @@ class WatchedItems(Protocol):
 
 
 def open_items(
-    wanted: WatchRequest, addresses: Sequence[str], credentials: bytes, schemas: LogSchemas | None = None
+    wanted: WatchRequest,
+    addresses: Sequence[str],
+    credentials: bytes,
+    schemas: LogSchemas | None = None,
+    find: FindSchemas | None = None,
 ) -> WatchedItems:
-    """Return a reader of what is wanted, shown by `schemas` if these are given.
+    """Return a reader of what is wanted, shown by `schemas` if these are given, and by what `find` gives later.
 
     Raises ConfigurationError, TransportError.
     """
@@ -78,13 +95,16 @@ def open_items(
         from_sequence=wanted.from_sequence,
         credentials=credentials,
     )
-    return TopicItems(feed, schemas)
+    return TopicItems(feed, schemas, find)
 
 
 class _ItemsBeforeFailure:
     """Polls that raise only after the messages that came before the failure were returned."""
 
     _failure: OrdoError | None = None
+
+    async def catch_up(self) -> None:
+        """Look for nothing."""
 
     def _read(self, found: list[WatchedItem]) -> int:
         """Append what has arrived; return how many fragments were read."""
@@ -103,19 +123,71 @@ class _ItemsBeforeFailure:
             return Polled(found, len(found))
 
 
-class TopicItems(_ItemsBeforeFailure):
-    """Messages of a topic. Its reader itself demands that none is missing."""
+class TopicReader(Protocol):
+    """A FeedReader."""
 
-    def __init__(self, reader: FeedReader, schemas: LogSchemas | None = None) -> None:
+    @property
+    def is_reading(self) -> bool: ...
+    @property
+    def next_sequence(self) -> int | None: ...
+
+    def poll(self, handler: Callable[[FeedMessage], object], limit: int) -> int: ...
+
+    def keep_alive(self) -> object: ...
+
+    def close(self) -> None: ...
+
+
+class TopicItems(_ItemsBeforeFailure):
+    """Messages of a topic. Its reader itself demands that none is missing.
+
+    Messages whose headers say what the schemas lack wait for one look into the log, which has them.
+    """
+
+    def __init__(self, reader: TopicReader, schemas: LogSchemas | None = None, find: FindSchemas | None = None) -> None:
+        """`find` returns the schemas of the log up to a position at least."""
         self._reader = reader
         self._schemas = schemas
+        self._headers = None if schemas is None else Headers(schemas)
+        self._find = find
+        self._held: list[FeedMessage] = []
+        self._look_at_s = {Lack.SCHEMA: 0.0, Lack.VERSION: 0.0}
+        """When the log may be looked into again for each reason."""
+        self._pause_s = LOOK_PAUSE_S
 
     @property
     def place(self) -> int | None:
         return (self._reader.next_sequence or 0) if self._reader.is_reading else None
 
     def _read(self, found: list[WatchedItem]) -> int:
-        return self._reader.poll(lambda one: found.append(_item_of_topic(one, self._schemas)), POLL_LIMIT)
+        try:
+            fragments = self._reader.poll(self._held.append, POLL_LIMIT)
+        except OrdoError:
+            self._show(found)
+            raise
+        if self._find is None or time.monotonic() < self._look_at_s.get(self._lack(), math.inf):
+            self._show(found)
+        return fragments
+
+    def _show(self, found: list[WatchedItem]) -> None:
+        found.extend(_item_of_topic(one, self._schemas) for one in self._held)
+        self._held.clear()
+
+    def _lack(self) -> Lack:
+        if self._headers is None:
+            return Lack.NOTHING
+        return max((self._headers.lack(one.payload) for one in self._held), default=Lack.NOTHING)
+
+    async def catch_up(self) -> None:
+        lack = self._lack()
+        if self._find is None or self._schemas is None or lack is Lack.NOTHING:
+            return
+        self._look_at_s[lack] = time.monotonic() + (LOOK_PAUSE_S if lack is Lack.VERSION else self._pause_s)
+        with suppress(OrdoError):
+            found = await self._find(self._held[-1].position)
+            is_more = len(found.logged) > len(self._schemas.logged)
+            self._pause_s = LOOK_PAUSE_S if is_more else min(2 * self._pause_s, LOOK_PAUSE_S_MAX)
+            self._schemas, self._headers = found, Headers(found)
 
     def keep_alive(self) -> None:
         self._reader.keep_alive()

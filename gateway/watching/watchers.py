@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from ordo.archive.protocol.codes import ErrorCode
@@ -126,8 +127,10 @@ class Watchers:
 
     async def _open(self, wanted: WatchRequest, who: Who, principal: str) -> WatchedItems:
         """Return a reader of what is wanted. Without principals whatever a watcher shows is worth the same."""
-        schemas = await self.log_messages.find(who.credentials if principal else b"") if wanted.decodes else None
-        return open_items(wanted, self._addresses, who.credentials, schemas)
+        if not wanted.decodes:
+            return open_items(wanted, self._addresses, who.credentials)
+        find = partial(self.log_messages.find, who.credentials if principal else b"")
+        return open_items(wanted, self._addresses, who.credentials, await find(), find)
 
     def _why_over(self, who: Who, session: CallerSession) -> Ending | None:
         if self.stopping.is_set():
@@ -191,6 +194,7 @@ class Watcher:
             if polled.items or self._items.place is not None:
                 return polled
             await asyncio.sleep(0 if polled.fragments else POLL_PAUSE_S)
+            await self._items.catch_up()
         return Polled([], 0)
 
     async def _go_on(self, polled: Polled) -> Ending:
@@ -208,6 +212,7 @@ class Watcher:
                     )
             pause_s = POLL_PAUSE_S if polled.fragments else min(pause_s * 2, POLL_PAUSE_S_MAX)
             await asyncio.sleep(0 if polled.fragments else pause_s)
+            await self._items.catch_up()
             polled = self._items.poll()
 
     async def _deliver(self, sent: Awaitable[None]) -> bool:

@@ -10,16 +10,27 @@ from typing import Any, cast
 
 import pytest
 
-from ordo.errors import ArchiveError
+from ordo.errors import ArchiveError, OrdoError
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.log_schemas import LogSchemas
+from ordo.follow.topics.feeds import FeedMessage
 from ordo.gateway.console.messages import by_schemas, load_decoder
 from ordo.gateway.watching import log_messages
-from ordo.gateway.watching.log_messages import LogMessages, as_json, describe
-from ordo.gateway.watching.watched_items import LogItems
+from ordo.gateway.watching.log_messages import Headers, Lack, LogMessages, as_json, describe
+from ordo.gateway.watching.watched_items import LogItems, TopicItems
 from ordo.messages import encode
 from ordo.service_api.messages.logged import LoggedSchema, pack_schema
-from tests.service_api.messages.typed import FIRST, ORDER, OTHER, Ping, Position, Transfer
+from tests.service_api.messages.typed import (
+    FIRST,
+    ORDER,
+    OTHER,
+    SECOND,
+    Order7,
+    Ping,
+    Position,
+    PositionWithCents,
+    Transfer,
+)
 
 
 def known() -> LogSchemas:
@@ -117,6 +128,115 @@ def test_a_watch_of_the_log_takes_up_schemas_as_they_come() -> None:
     assert "payload" not in second and (second["sequence"], second["kind"]) == (2, "message")
     assert (third["encoding"], third["payload"]) == ("base64", "/w==") and "problem" in third
     assert fourth["message"]["values"] == {}
+
+
+class MemoryTopic:
+    """Gives one batch of messages after another, and fails after the last if it is told to."""
+
+    is_reading, next_sequence = True, 1
+
+    def __init__(self, *batches: list[object], error: OrdoError | None = None) -> None:
+        self._batches = list(batches)
+        self._error = error
+        self._sequence = 0
+
+    def poll(self, handler: Any, limit: int) -> int:
+        batch = self._batches.pop(0) if self._batches else []
+        for one in batch:
+            self._sequence += 1
+            payload = one if isinstance(one, bytes) else encode(one)
+            handler(FeedMessage("trades", self._sequence, 100 * self._sequence, 0, 7, payload))
+        if self._error is not None and not self._batches:
+            raise self._error
+        return len(batch)
+
+    def keep_alive(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Log:
+    """What is found in it, up to which positions it was asked for."""
+
+    def __init__(self, *found: LogSchemas) -> None:
+        self._found = list(found)
+        self.asked: list[int] = []
+
+    async def find(self, upto: int) -> LogSchemas:
+        self.asked.append(upto)
+        return self._found.pop(0) if len(self._found) > 1 else self._found[0]
+
+
+def shown(items: TopicItems) -> list[dict[str, Any]]:
+    return [json.loads(one.text) for one in items.poll().items]
+
+
+def grown() -> LogSchemas:
+    found = known()
+    found.add(LoggedSchema(150, 0, *pack_schema(SECOND)))
+    return found
+
+
+def test_a_watch_of_a_topic_looks_for_the_schema_of_a_newer_version_before_it_shows_it() -> None:
+    log = Log(grown())
+    items = TopicItems(
+        MemoryTopic([], [Ping(), Position(1)], [PositionWithCents(2, 20)], [Position(3)]), known(), log.find
+    )
+    asyncio.run(items.catch_up())
+    assert shown(items) == [] and [one["sequence"] for one in shown(items)] == [1, 2] and log.asked == []
+    assert shown(items) == [], "it waits for a look"
+    asyncio.run(items.catch_up())
+    newer, older = shown(items)
+    assert log.asked == [300]
+    assert newer["message"] == {"name": "PositionWithCents", "version": 1, "values": {"account": 2, "cents": 20}}
+    assert older["message"]["values"] == {"account": 3, "cents": None}
+
+
+@pytest.mark.parametrize("message", [b"plain text", Order7("x"), PositionWithCents(1, 2)])
+def test_a_watch_of_a_topic_looks_once_and_then_shows_what_there_is(message: object) -> None:
+    log = Log(known())
+    items = TopicItems(MemoryTopic([message], [], [message]), known(), log.find)
+    assert shown(items) == []
+    asyncio.run(items.catch_up())
+    (first,) = shown(items)
+    (second,) = shown(items)
+    asyncio.run(items.catch_up())
+    assert log.asked == [100] and (first["sequence"], second["sequence"]) == (1, 2), "not again so soon"
+
+
+def test_what_waits_for_a_look_is_shown_before_a_failure() -> None:
+    failure = ArchiveError("gone", code=2)
+    items = TopicItems(MemoryTopic([Order7("x")], [Ping()], error=failure), known(), Log(known()).find)
+    assert shown(items) == [] and [one["sequence"] for one in shown(items)] == [1, 2]
+    with pytest.raises(ArchiveError, match="gone"):
+        items.poll()
+
+
+def test_a_look_that_fails_shows_what_is_known() -> None:
+    async def find(upto: int) -> LogSchemas:
+        raise ArchiveError("no node answers", code=2)
+
+    items = TopicItems(MemoryTopic([Order7("x")]), known(), find)
+    assert shown(items) == []
+    asyncio.run(items.catch_up())
+    assert "schema 7 is not in the log" in shown(items)[0]["problem"]
+
+
+def test_headers_say_what_schemas_lack() -> None:
+    headers = Headers(known())
+    assert headers.lack(encode(ORDER)) is headers.lack(b"short") is Lack.NOTHING
+    assert headers.lack(encode(PositionWithCents(1, 2))) is Lack.VERSION, "of a newer version"
+    assert headers.lack(bytes([0, 0, 99, 0, 1, 0, 0, 0])) is Lack.VERSION, "a message that was added"
+    assert headers.lack(encode(Order7("x"))) is headers.lack(b"plain text") is Lack.SCHEMA
+
+
+def test_schemas_are_looked_for_up_to_a_position(archives: Archives) -> None:
+    messages = LogMessages(["host:1"])
+    messages.look(b"token")
+    messages.look(b"token", 0)
+    assert len(archives.asked) == 1
+    messages.look(b"token", 1)
+    assert archives.asked[1:] == [(b"token", True)], "what is known ends in front of that"
 
 
 def test_without_decoding_a_message_is_its_payload() -> None:

@@ -39,6 +39,9 @@ class EndlessItems:
     def poll(self) -> Polled:
         return Polled([WatchedItem(number, '"' + "x" * 10_000 + '"') for number in range(1, 11)], 10)
 
+    async def catch_up(self) -> None:
+        pass
+
     def keep_alive(self) -> None:
         pass
 

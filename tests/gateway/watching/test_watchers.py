@@ -37,6 +37,9 @@ class MemoryItems:
         begin, self.polled = self.polled, self.polled + 10
         return Polled([WatchedItem(number + 1, "{}") for number in range(begin, begin + 10)], 10)
 
+    async def catch_up(self) -> None:
+        pass
+
     def keep_alive(self) -> None:
         self.kept += 1
 
