@@ -60,13 +60,24 @@ class BrokerCalls:
         self._lease = lease
 
     async def metadata(self, caller: Caller, request: Any, version: int) -> Values:
-        """Return the doors as brokers, and which of them leads the one partition of each topic. Raises OrdoError."""
+        """Return the doors as brokers, and which of them leads the one partition of each topic.
+
+        Raises OrdoError where nothing is known: before this door has a place among the doors, and where all topics are
+        asked for and none is known, for no topics at all would be an answer, too.
+        """
         await self._lease.await_place()
-        await self._topics.refresh(caller.session)
         is_all = request.topics is None or (version == 0 and not request.topics)
-        names = self._topics.names if is_all else [one.name for one in request.topics[:TOPICS_ASKED_MAX]]
+        asked = [] if is_all else [one.name for one in request.topics[:TOPICS_ASKED_MAX]]
         may_create = self._settings.creates_topics and getattr(request, "allow_auto_topic_creation", True)
-        errors = await self._errors_of(caller, names, may_create)
+        try:
+            await self._topics.refresh(caller.session)
+            names = self._topics.names if is_all else asked
+            errors = await self._errors_of(caller, names, may_create)
+        except OrdoError as trouble:
+            names = self._topics.names if is_all else asked
+            if is_all and not names:
+                raise
+            errors = [_error_of_metadata(trouble)] * len(names)
         doors = self._lease.doors(caller)  # from here on nothing is awaited, and no door comes or goes
         return {
             "brokers": doors.brokers,
@@ -92,7 +103,7 @@ class BrokerCalls:
                 try:
                     error = await self._topics.create(caller.session, name)
                 except OrdoError as trouble:  # the client may have no right to; others of the topics may be there
-                    error = KafkaError.INVALID_REQUEST if is_final(trouble) else KafkaError.LEADER_NOT_AVAILABLE
+                    error = _error_of_metadata(trouble)
                     may_create = False
             errors.append(KafkaError(error if error != KafkaError.TOPIC_ALREADY_EXISTS else 0))
         return errors
@@ -154,7 +165,7 @@ class BrokerCalls:
         return {"error_code": answer.error, "producer_id": answer.number, "producer_epoch": 0}
 
     async def describe_configs(self, caller: Caller, request: Any) -> Values:
-        """Return the few settings that tools look at. Raises OrdoError."""
+        """Return the few settings that tools look at."""
         results = []
         for one in request.resources[:TOPICS_ASKED_MAX]:
             error, found = KafkaError.NONE, TOPIC_CONFIGS
@@ -163,8 +174,8 @@ class BrokerCalls:
                 found = tuple((name, value or creates, kind) for name, value, kind in BROKER_CONFIGS)
             elif one.resource_type != TOPIC_RESOURCE:
                 error, found = KafkaError.INVALID_REQUEST, NO_CONFIGS
-            elif not await self._topics.has(caller.session, one.resource_name):
-                error, found = KafkaError.UNKNOWN_TOPIC_OR_PARTITION, NO_CONFIGS
+            elif lack := await self._lack_of(caller, one.resource_name):
+                error, found = KafkaError(lack), NO_CONFIGS
             keys = one.configuration_keys
             configs = [
                 {"name": name, "value": value, "read_only": True, "config_source": 5, "config_type": kind}
@@ -181,6 +192,18 @@ class BrokerCalls:
                 }
             )
         return {"results": results}
+
+    async def _lack_of(self, caller: Caller, topic: str) -> int:
+        """Return why nothing can be said of a topic."""
+        try:
+            is_known = await self._topics.has(caller.session, topic)
+        except OrdoError as trouble:
+            return error_of_order(trouble)
+        return KafkaError.NONE if is_known else KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _error_of_metadata(trouble: OrdoError) -> int:
+    return KafkaError.INVALID_REQUEST if is_final(trouble) else KafkaError.LEADER_NOT_AVAILABLE
 
 
 def _partition(leader: int) -> Values:

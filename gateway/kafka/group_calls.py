@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_group
+from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_group, is_final
 from ordo.gateway.kafka.door_lease import Coordinator, DoorLease
 from ordo.gateway.kafka.groups.groups import GROUPS_MAX, Groups
 from ordo.gateway.kafka.groups.members import Group, GroupState, Join, Reply, join_failure
@@ -223,8 +223,13 @@ class GroupCalls:
         return {"groups": groups}
 
     async def list(self, caller: Caller, request: Any) -> Values:
-        """Return the groups that no other door coordinates; those without members here are empty. Raises OrdoError."""
-        others = await self._lease.coordinated_by_others()
+        """Return the groups that no other door coordinates; those without members here are empty."""
+        try:
+            others = await self._lease.coordinated_by_others()
+            kept = await caller.session.query(OrderKind.GROUPS)
+        except OrdoError as trouble:  # this code is the one that tools try again
+            code = KafkaError.INVALID_REQUEST if is_final(trouble) else KafkaError.COORDINATOR_NOT_AVAILABLE
+            return {"error_code": code, "groups": ()}
         active = [one for one in self._groups.all() if self._lease.epoch_of(one.group_id)]
         groups = [
             {"group_id": one.group_id, "protocol_type": one.protocol_type, "group_state": one.state.value}
@@ -233,7 +238,7 @@ class GroupCalls:
         names = {one.group_id for one in active} | others
         groups += [
             {"group_id": name, "protocol_type": "", "group_state": GroupState.EMPTY.value}
-            for name in await caller.session.query(OrderKind.GROUPS)
+            for name in kept
             if name not in names
         ]
         states = getattr(request, "states_filter", ())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from ordo.runtime.errors import (
@@ -10,6 +12,7 @@ from ordo.runtime.errors import (
     DecodeError,
     NoQuorumError,
     OrdoError,
+    QueryFailedError,
     RejectedError,
     RequestOutcome,
     SessionClosedError,
@@ -17,6 +20,9 @@ from ordo.runtime.errors import (
 
 pytest.importorskip("kio", reason="needs the extra kafka")
 
+from kio.schema.create_topics.v4.request import CreatableTopic
+from kio.schema.describe_configs.v3.request import DescribeConfigsResource
+from kio.schema.join_group.v3.request import JoinGroupRequestProtocol
 from kio.schema.metadata.v8.request import MetadataRequestTopic
 from kio.schema.offset_commit.v7.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kio.schema.offset_fetch.v5.request import OffsetFetchRequestTopic
@@ -130,6 +136,82 @@ def test_a_topic_that_cannot_be_created_hides_no_other() -> None:
         ("another", KafkaError.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     assert len(asked) == 1, "each waits for as long as the cluster is waited for"
+
+
+GROUP = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+JOIN = request_of(
+    Api.JOIN_GROUP, 3, 2, group_id="g", member_id="", protocol_type="consumer", session_timeout=6 * SECOND,
+    rebalance_timeout=6 * SECOND, protocols=(JoinGroupRequestProtocol(name="range", metadata=b""),),
+)  # fmt: skip
+CREATE = request_of(
+    Api.CREATE_TOPICS, 4, 2, timeout=SECOND, validate_only=False,
+    topics=(CreatableTopic(name="more", num_partitions=1, replication_factor=1, assignments=(), configs=()),),
+)  # fmt: skip
+CONFIGS = request_of(
+    Api.DESCRIBE_CONFIGS, 3, 2, include_synonyms=False, include_documentation=False,
+    resources=(DescribeConfigsResource(resource_type=2, resource_name="more", configuration_keys=None),),
+)  # fmt: skip
+FIND = request_of(Api.FIND_COORDINATOR, 2, 2, key="g", key_type=0)
+NO_LEADER: Mapping[Api, tuple[bytes, int]] = {
+    Api.PRODUCE: (PRODUCE, KafkaError.REQUEST_TIMED_OUT),
+    Api.FETCH: (fetch(1, 2), KafkaError.NOT_LEADER_OR_FOLLOWER),
+    Api.LIST_OFFSETS: (list_offsets(-2, 2), KafkaError.NOT_LEADER_OR_FOLLOWER),
+    Api.METADATA: (METADATA, KafkaError.LEADER_NOT_AVAILABLE),
+    Api.OFFSET_COMMIT: (COMMIT, KafkaError.NOT_COORDINATOR),
+    Api.OFFSET_FETCH: (OFFSETS, KafkaError.NOT_COORDINATOR),
+    Api.FIND_COORDINATOR: (FIND, KafkaError.COORDINATOR_NOT_AVAILABLE),
+    Api.JOIN_GROUP: (JOIN, KafkaError.NOT_COORDINATOR),
+    Api.HEARTBEAT: (request_of(Api.HEARTBEAT, 2, 2, **GROUP), KafkaError.NOT_COORDINATOR),
+    Api.LEAVE_GROUP: (request_of(Api.LEAVE_GROUP, 2, 2, group_id="g", member_id="m"), KafkaError.NOT_COORDINATOR),
+    Api.SYNC_GROUP: (request_of(Api.SYNC_GROUP, 2, 2, assignments=(), **GROUP), KafkaError.NOT_COORDINATOR),
+    Api.DESCRIBE_GROUPS: (DESCRIBE, KafkaError.NOT_COORDINATOR),
+    Api.LIST_GROUPS: (request_of(Api.LIST_GROUPS, 2, 2), KafkaError.COORDINATOR_NOT_AVAILABLE),
+    Api.SASL_HANDSHAKE: (HANDSHAKE, KafkaError.NONE),
+    Api.API_VERSIONS: (request_of(Api.API_VERSIONS, 0, 2), KafkaError.NONE),
+    Api.CREATE_TOPICS: (CREATE, KafkaError.REQUEST_TIMED_OUT),
+    Api.INIT_PRODUCER_ID: (NEW_PRODUCER, KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
+    Api.DESCRIBE_CONFIGS: (CONFIGS, KafkaError.REQUEST_TIMED_OUT),
+    Api.SASL_AUTHENTICATE: (authenticate(TOKEN), KafkaError.ILLEGAL_SASL_STATE),
+    Api.DELETE_GROUPS: (request_of(Api.DELETE_GROUPS, 1, 2, groups_names=("g",)), KafkaError.NOT_COORDINATOR),
+}
+"""Every request, and what it is answered with while no member leads."""
+
+
+def test_the_table_has_every_request() -> None:
+    assert set(NO_LEADER) == set(Api)
+
+
+@pytest.mark.parametrize("api", Api, ids=lambda api: api.name)
+def test_without_a_leader_each_request_is_answered(api: Api) -> None:
+    request, code = NO_LEADER[api]
+    assert told(request, ASIDE) - {KafkaError.NONE} == {code} - {KafkaError.NONE}
+
+
+@pytest.mark.parametrize("api", [Api.METADATA, Api.LIST_GROUPS, Api.DESCRIBE_CONFIGS], ids=lambda api: api.name)
+def test_who_may_not_ask_is_told_so(api: Api) -> None:
+    assert told(NO_LEADER[api][0], QueryFailedError("no right to ask")) == {KafkaError.INVALID_REQUEST}
+
+
+def test_no_topics_is_an_answer_that_is_not_given_for_want_of_one() -> None:
+    everything = request_of(
+        Api.METADATA, 8, 2, topics=None, allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False, include_topic_authorized_operations=False,
+    )  # fmt: skip
+
+    async def work() -> bytes:
+        door = MemoryDoor()
+        async with door.at_work():
+            await door.serve(framed(NO_LEADER[Api.FIND_COORDINATOR][0]))  # from here on it has its place
+            door.session.trouble = ASIDE
+            with pytest.raises(ClusterTimeoutError, match="no leader in time"):
+                await door.serve(framed(everything))
+            door.session.trouble = None
+            await door.serve(framed(METADATA))
+            door.session.trouble = ASIDE
+            return (await door.serve(framed(everything))).frames()[0]
+
+    (topic,) = response_of(Api.METADATA, 8, run(work()))[1].topics
+    assert (topic.name, topic.error_code) == ("orders", KafkaError.LEADER_NOT_AVAILABLE)
 
 
 def test_metadata_that_no_order_can_carry_is_told_so() -> None:
