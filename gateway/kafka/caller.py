@@ -20,9 +20,9 @@ PARTITION = 0
 """A topic has one partition."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Caller:
-    """Who calls. A connection has one."""
+    """Who calls. A connection has one, which is no other's equal: what it appends has a line of its own."""
 
     session: ClusterSession
     host: str

@@ -105,7 +105,7 @@ class RecordCalls:
         if isinstance(orders, KafkaError):
             return orders, -1
         first = -1
-        answers = await asyncio.gather(*(caller.session.append(one) for one in orders), return_exceptions=True)
+        answers = await asyncio.gather(*(caller.session.append(one, caller) for one in orders), return_exceptions=True)
         for answer in answers:
             if isinstance(answer, OrdoError):
                 return error_of_order(answer), -1

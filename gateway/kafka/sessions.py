@@ -9,9 +9,18 @@ from typing import Any
 from ordo.cluster.client.async_client import AsyncClusterClient
 from ordo.cluster.client.query import QueryReply
 from ordo.cluster.client.session_states import ClientEvent, tell_event
+from ordo.gateway.doors.known_orders import KnownOrders
 from ordo.gateway.doors.settings import SessionsFullError
 from ordo.gateway.doors.turns import Turns
-from ordo.gateway.kafka.service.orders import OrderAnswer, OrderKind, decode_answer, decode_reply, encode_order
+from ordo.gateway.kafka.service.orders import (
+    KafkaError,
+    OrderAnswer,
+    OrderKind,
+    decode_answer,
+    decode_reply,
+    encode_order,
+    name_of_append,
+)
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.runtime.errors import (
     ClusterTimeoutError,
@@ -42,6 +51,7 @@ class ClusterSession:
         """So many wait until it is open, or are about to go on: who comes then goes after them."""
         self._appends: set[asyncio.Task[OrderAnswer]] = set()
         """What is under way, also for those who wait no more."""
+        self._known = KnownOrders[OrderAnswer](lambda answer: answer.error == KafkaError.NONE)
 
     @property
     def is_open(self) -> bool:
@@ -84,23 +94,38 @@ class ClusterSession:
             client.close()
             self.turns.hold(False)
 
-    async def append(self, payload: bytes) -> OrderAnswer:
-        """Have an order of a producer executed once, when its turn has come. Raises OrdoError."""
+    async def append(self, payload: bytes, line: object = None) -> OrderAnswer:
+        """Have an order of a producer executed once, when its turn in a line has come. Raises OrdoError.
+
+        One that an idempotent producer sends again is not sent into the cluster again: what became of it is waited for.
+        """
         loop, seconds = asyncio.get_running_loop(), self._settings.timeout_s
-        begun_s = loop.time()
-        try:
-            async with asyncio.timeout_at(begun_s + SENT_SHARE * seconds):
-                await self.turns.take(len(payload))
-        except TimeoutError:
-            text = "not sent: what was sent before it in this session took too much of its time"
-            raise ClusterTimeoutError(text, outcome=RequestOutcome.NOT_EXECUTED) from None
-        order = asyncio.create_task(self._order_in_turn(payload))
-        self._appends.add(order)
-        order.add_done_callback(self._forget)
+        begun_s, name = loop.time(), name_of_append(payload)
+        order = self._known.find(name)
+        if order is None:
+            try:
+                async with asyncio.timeout_at(begun_s + SENT_SHARE * seconds):
+                    await self.turns.take(len(payload), line)
+            except TimeoutError:
+                text = "not sent: what was sent before it in this session took too much of its time"
+                raise ClusterTimeoutError(text, outcome=RequestOutcome.NOT_EXECUTED) from None
+            order = self._known.find(name)
+            if order is not None:  # another try of it had its turn meanwhile
+                self.turns.give_back(len(payload))
+        if order is None:
+            order = self._send(payload, name)
         if not (await asyncio.wait([order], timeout=begun_s + seconds - loop.time()))[0]:
             text = "not answered in time, unknown whether it was executed: it is still under way"
             raise ClusterTimeoutError(text, outcome=RequestOutcome.UNKNOWN)
         return order.result()
+
+    def _send(self, payload: bytes, name: bytes | None) -> asyncio.Task[OrderAnswer]:
+        """Begin with an order whose turn has come."""
+        order = asyncio.create_task(self._order_in_turn(payload))
+        self._appends.add(order)
+        order.add_done_callback(self._forget)
+        self._known.note(name, order)
+        return order
 
     async def _order_in_turn(self, payload: bytes) -> OrderAnswer:
         """Give an order whose turn has come, and end the turn once it is not in the session's stream any more."""

@@ -21,13 +21,13 @@ class Line:
         self.begun: list[int] = []
         self.tasks: list[asyncio.Task[None]] = []
 
-    async def take(self, number: int, length: int = 1) -> None:
-        await self.turns.take(length)
+    async def take(self, number: int, length: int = 1, line: object = None) -> None:
+        await self.turns.take(length, line)
         self.begun.append(number)
 
-    async def add(self, count: int, length: int = 1) -> None:
+    async def add(self, count: int, length: int = 1, line: object = None) -> None:
         for _ in range(count):
-            self.tasks.append(asyncio.create_task(self.take(len(self.tasks), length)))
+            self.tasks.append(asyncio.create_task(self.take(len(self.tasks), length, line)))
         await settle()
 
 
@@ -123,5 +123,36 @@ def test_one_that_is_given_up_when_it_has_been_called_lets_newcomers_go() -> Non
         line.tasks[1].cancel()
         await settle()
         assert newcomer.done() and line.begun == [0, 2]
+
+    asyncio.run(work())
+
+
+def test_lines_take_turns_and_each_keeps_its_order() -> None:
+    async def work() -> None:
+        line = Line(Turns())
+        await line.add(1, BYTES_MAX)
+        await line.add(3, BYTES_MAX, "big")
+        await line.add(2, BYTES_MAX, "another")
+        await line.add(1, 1, "small")
+        for _ in range(6):
+            line.turns.give_back(BYTES_MAX if line.begun[-1] != 6 else 1)
+            await settle()
+        assert line.begun == [0, 1, 4, 6, 2, 5, 3]
+
+    asyncio.run(work())
+
+
+def test_a_line_whose_appends_are_given_up_holds_up_no_other() -> None:
+    async def work() -> None:
+        line = Line(Turns())
+        await line.add(1, BYTES_MAX)
+        await line.add(2, BYTES_MAX, "gone")
+        await line.add(1, BYTES_MAX, "there")
+        for task in line.tasks[1:3]:
+            task.cancel()
+        await settle()
+        line.turns.give_back(BYTES_MAX)
+        await settle()
+        assert line.begun == [0, 3]
 
     asyncio.run(work())

@@ -153,6 +153,18 @@ def encode_appends(append: Append, bytes_max: int) -> Iterator[bytes]:
         begin = end
 
 
+def name_of_append(order: bytes) -> bytes | None:
+    """Return what is the same in an append and the one that is sent again for it; None where nobody can tell.
+
+    That is producer, epoch, sequence, count and topic, by which the service knows it, too.
+    """
+    begin = len(_APPEND_BEGIN)
+    if not order.startswith(_APPEND_BEGIN) or len(order) < begin + _APPEND.size:
+        return None
+    producer_id, _, _, _, topic_length = _APPEND.unpack_from(order, begin)
+    return None if producer_id == NO_PRODUCER else order[begin : begin + _APPEND.size + topic_length]
+
+
 def decode_append(body: bytes) -> Append:
     """Decode what follows the kind. Raises DecodeError."""
     try:

@@ -110,7 +110,7 @@ class MemorySession:
             raise RejectedError(bytes(effect.value).decode())
         return decode_answer(bytes(effect.value))
 
-    async def append(self, payload: bytes) -> OrderAnswer:
+    async def append(self, payload: bytes, line: object = None) -> OrderAnswer:
         return await self.order(payload)
 
     async def query(self, kind: OrderKind, **fields: object) -> Any:

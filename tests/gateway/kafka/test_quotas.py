@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import pytest
 pytest.importorskip("kio", reason="needs the extra kafka")
 
 from ordo.cluster.client.requests.request_window import Answer
+from ordo.gateway.doors.known_orders import KNOWN_MAX, KnownOrders
 from ordo.gateway.doors.turns import BYTES_MAX, HELD_ORDERS_MAX
 from ordo.gateway.kafka import sessions
 from ordo.gateway.kafka.connection import THROTTLE_S_MAX
-from ordo.gateway.kafka.service.orders import KafkaError, OrderAnswer
+from ordo.gateway.kafka.service.orders import Append, KafkaError, OrderAnswer, encode_appends
 from ordo.gateway.kafka.sessions import ClusterSession
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.wire.messages import Api
@@ -204,6 +206,108 @@ def test_many_who_send_again_what_was_late_have_few_orders_under_way_and_each_is
 
     run(work())
     assert counts["executed"] >= 190 and counts["told"] >= counts["executed"] - HELD_ORDERS_MAX
+
+
+class Quota(OfMemory):
+    """A session of which a quota lets two orders a second through."""
+
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__(timeout_s)
+        self.turns.hold(True)
+        self._stream = asyncio.Lock()
+
+    async def order(self, payload: bytes, timeout_s: float | None = None) -> OrderAnswer:
+        async with self._stream:
+            self.sent.append(payload)
+            await pass_time(0.5)
+        return OrderAnswer(KafkaError.NONE, 1)
+
+
+async def send_again(session: ClusterSession, orders: Sequence[bytes]) -> int:
+    """Send the parts of a batch until all are answered in one try, and return how many tries it took."""
+    for count in range(1, 10):
+        found = await asyncio.gather(*(session.append(one, "line") for one in orders), return_exceptions=True)
+        if not any(isinstance(one, BaseException) for one in found):
+            return count
+    return 0
+
+
+def parts_of(count: int, producer_id: int) -> Sequence[bytes]:
+    payloads = [number.to_bytes(4, "big") for number in range(count)]
+    return list(encode_appends(Append("orders", producer_id, 0, 0, payloads), 1))
+
+
+def test_a_batch_that_is_sent_again_goes_on_with_what_is_not_in_yet() -> None:
+    async def work() -> None:
+        session, orders = Quota(timeout_s=10.0), parts_of(40, producer_id=7)
+        assert await send_again(session, orders) == 3
+        assert session.sent == orders, "each part is paid for once"
+        await session.append(parts_of(1, producer_id=8)[0])
+        assert len(session.sent) == len(orders) + 1, "another producer's"
+
+    run(work())
+
+
+def test_what_nobody_can_tell_from_another_is_sent_each_time() -> None:
+    async def work() -> None:
+        session, (order,) = Quota(timeout_s=10.0), parts_of(1, producer_id=-1)
+        for _ in range(2):
+            await session.append(order)
+        assert session.sent == [order, order]
+
+    run(work())
+
+
+@pytest.mark.parametrize("answer", [KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, None])
+def test_what_was_not_appended_is_sent_again(answer: int | None) -> None:
+    class Refusing(Quota):
+        async def order(self, payload: bytes, timeout_s: float | None = None) -> OrderAnswer:
+            found = await super().order(payload, timeout_s)
+            if len(self.sent) > 1:
+                return found
+            if answer is None:
+                raise ClusterTimeoutError("late", outcome=RequestOutcome.UNKNOWN)
+            return OrderAnswer(answer, -1)
+
+    async def work() -> None:
+        session, (order,) = Refusing(timeout_s=10.0), parts_of(1, producer_id=7)
+        with suppress(ClusterTimeoutError):
+            assert (await session.append(order)).error == answer
+        assert (await session.append(order)).error == KafkaError.NONE
+        assert session.sent == [order, order]
+
+    run(work())
+
+
+def test_what_is_known_of_appends_is_bounded() -> None:
+    async def work() -> None:
+        known, order = KnownOrders[OrderAnswer](bool), asyncio.create_task(OfMemory(1.0).order(b""))
+        for number in range(KNOWN_MAX + 1):
+            known.note(b"%d" % number, order)
+        assert [known.find(b"%d" % number) for number in (0, 1, KNOWN_MAX)] == [None, order, order]
+        order.cancel()
+
+    run(work())
+
+
+def test_a_producer_that_sends_much_does_not_hold_up_others_with_its_token() -> None:
+    async def send_much(session: ClusterSession, line: str) -> None:
+        while True:
+            tries = (session.append(b"x" * 65_000, line) for _ in range(64))
+            await asyncio.gather(*tries, return_exceptions=True)
+
+    async def work() -> float:
+        session = Quota(timeout_s=30.0)
+        big = [asyncio.create_task(send_much(session, line)) for line in ("one", "two")]
+        await pass_time(10.0)
+        begun_s = asyncio.get_running_loop().time()
+        await session.append(b"small", "three")
+        for one in big:
+            one.cancel()
+        await asyncio.gather(*big, return_exceptions=True)
+        return asyncio.get_running_loop().time() - begun_s
+
+    assert run(work()) <= 3.0, "it waits for those in the stream, and for one of each other line"
 
 
 @pytest.mark.slow
