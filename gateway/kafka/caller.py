@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from ordo.gateway.kafka.service.orders import KafkaError
 from ordo.gateway.kafka.sessions import ClusterSession
+from ordo.gateway.kafka.wire.records import Stored
 from ordo.runtime.errors import (
     ClusterTimeoutError,
     DecodeError,
@@ -15,9 +18,34 @@ from ordo.runtime.errors import (
     RejectedError,
     RequestOutcome,
 )
+from ordo.runtime.reporting.logging import get_logger
 
+RECORD_BYTES = 64
+"""So much each record counts in a response besides its payload."""
 PARTITION = 0
 """A topic has one partition."""
+
+
+class ResponseRoom:
+    """Bytes of records that responses may have which clients have not taken yet, over all connections."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.left = bytes_max
+        self.cut = 0
+        """So many responses were shorter than they might have been, for want of room."""
+
+    def fit(self, messages: Sequence[Stored], length: int) -> Sequence[Stored]:
+        """Return as many messages as there is room for, and at least one; `length`: what the client takes at most."""
+        if length <= self.left:
+            return messages
+        sizes = accumulate(len(one.payload) + RECORD_BYTES for one in messages)
+        count = sum(1 for size in sizes if size <= self.left)
+        if count >= len(messages):
+            return messages
+        self.cut += 1
+        if self.cut & (self.cut - 1) == 0:  # each time there are twice as many
+            get_logger().warning("kafka.responses-full", why="clients take too slowly what they fetch", cut=self.cut)
+        return messages[: max(count, 1)]
 
 
 @dataclass(eq=False)
@@ -32,6 +60,18 @@ class Caller:
     client_id: str = ""
     producing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a request's batches are decoded: they go into the log in the order in which they came."""
+    _holds: list[tuple[ResponseRoom, int]] = field(default_factory=list)
+
+    def hold(self, room: ResponseRoom, length: int) -> None:
+        """Take bytes of a room for a response, until the client has taken that."""
+        room.left -= length
+        self._holds.append((room, length))
+
+    def let_go(self) -> None:
+        """Give back what responses took that the client has taken, or never will."""
+        for room, length in self._holds:
+            room.left += length
+        self._holds.clear()
 
 
 def error_of_order(error: OrdoError) -> int:

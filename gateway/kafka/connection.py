@@ -111,6 +111,7 @@ class Connection:
                 under = self._queue.get_nowait()
                 under.task.cancel()
                 self._budget.give_back(under.length)
+            self._let_go()
             if self._caller is not None:
                 self._sessions.give_back(self._caller.session)
 
@@ -258,12 +259,19 @@ class Connection:
         while True:
             under = await self._queue.get()
             try:
-                response = await under.task
-                if response:
+                if response := await under.task:
                     self._writer.write(response)
+                    del response
                     async with asyncio.timeout(FRAME_TIMEOUT_S):
                         await self._writer.drain()
             finally:
                 under.task.cancel()
                 self._budget.give_back(under.length)
+                self._let_go()
                 self._queue.task_done()
+                del under  # an error of the stream has this frame, and the stream keeps the error
+
+    def _let_go(self) -> None:
+        """Note that the client has taken the response, or never will."""
+        if self._caller is not None:
+            self._caller.let_go()

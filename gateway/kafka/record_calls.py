@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_order
+from ordo.gateway.kafka.caller import PARTITION, Caller, ResponseRoom, error_of_order
 from ordo.gateway.kafka.log_topic import LOG_TOPIC
 from ordo.gateway.kafka.service.orders import NO_PRODUCER, Append, KafkaError, encode_appends
 from ordo.gateway.kafka.sessions import ClusterSession
@@ -16,7 +16,7 @@ from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_readers import TopicReaders, error_of
 from ordo.gateway.kafka.topic_table import TopicTable
 from ordo.gateway.kafka.wire.compression import CompressionError, TooLongError
-from ordo.gateway.kafka.wire.records import decode_batch, encode_batch, is_compressed
+from ordo.gateway.kafka.wire.records import Stored, decode_batch, encode_batch, is_compressed
 from ordo.runtime.errors import DecodeError, OrdoError
 from ordo.service_api.feeds import PAYLOAD_BYTES_MAX
 
@@ -47,6 +47,7 @@ class RecordCalls:
         self._topics = topics
         self._readers = readers
         self._loop = asyncio.get_running_loop()
+        self._room = ResponseRoom(settings.responses_bytes_max)
         self._compressed = asyncio.Semaphore(COMPRESSED_MAX)
         self._compressed_of: WeakKeyDictionary[ClusterSession, asyncio.Semaphore] = WeakKeyDictionary()
 
@@ -215,8 +216,13 @@ class RecordCalls:
             return await _refuse(index, error_of(error))
         if messages:
             self._topics.note_end(topic, messages[-1].number + 1)
-        records = encode_batch(messages) if messages else b""
-        return _partition(index, end=self._end_of(caller, topic), records=records)
+        return _partition(index, end=self._end_of(caller, topic), records=self._encode(caller, messages, length))
+
+    def _encode(self, caller: Caller, messages: Sequence[Stored], length: int) -> bytes:
+        """Return messages as a batch that the client takes within `length`, or fewer where clients take too little."""
+        records = encode_batch(self._room.fit(messages, length)) if messages else b""
+        caller.hold(self._room, len(records))
+        return records
 
     async def _read_log(self, caller: Caller, number: int, length: int, deadline_s: float) -> Values:
         """Return records of the log, or none; see `_await_end`. Raises OrdoError."""
@@ -231,8 +237,8 @@ class RecordCalls:
                 return await _refuse(PARTITION, KafkaError.OFFSET_OUT_OF_RANGE)
         self._readers.keep_end(credentials, number)
         messages = await self._readers.read(credentials, LOG_TOPIC, number, length, deadline_s)
-        records = encode_batch(messages) if messages else b""
-        return _partition(PARTITION, end=self._end_of(caller, LOG_TOPIC), records=records)
+        end = self._end_of(caller, LOG_TOPIC)
+        return _partition(PARTITION, end=end, records=self._encode(caller, messages, length))
 
     async def _end_of_log(self, caller: Caller, is_near: bool = False) -> int:
         """Return the number after the last message of the log as of now; 0 if it is not known in time.

@@ -129,6 +129,7 @@ class KafkaDoor(Door):
         except (OrdoError, OSError, TimeoutError) as error:
             peer = writer.get_extra_info("peername")
             get_logger().warning("kafka.connection-ended", peer=str(peer and peer[0]), trouble=str(error)[:200])
+            error.__traceback__ = None  # the stream keeps the error, which would keep the connection until a collection
         except asyncio.CancelledError:
             pass  # the door stops
         finally:

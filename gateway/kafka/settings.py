@@ -36,6 +36,8 @@ class KafkaSettings(DoorSettings):
     """The longest request that is taken."""
     requests_bytes_max: int = 128 << 20
     """So many bytes of requests are held at a time."""
+    responses_bytes_max: int = 128 << 20
+    """So many bytes of records are held at a time for clients that have not taken them yet."""
     readers_max: int = 32
     """So many places in topics are read at a time; consumers near each other share one."""
     idle_s: float = 600.0

@@ -233,9 +233,9 @@ class MemoryDoor:
         sessions: Any = self.sessions
         self.calls = RequestCalls(settings, sessions, TopicTable(), memory)
 
-    async def serve(self, *pieces: bytes) -> MemoryWriter:
+    async def serve(self, *pieces: bytes, to: MemoryWriter | None = None) -> MemoryWriter:
         """Serve a client that sends these bytes and then nothing more. Raises what ends the connection."""
-        reader, writer = asyncio.StreamReader(), MemoryWriter()
+        reader, writer = asyncio.StreamReader(), to or MemoryWriter()
         for one in pieces:
             reader.feed_data(one)
         reader.feed_eof()

@@ -8,6 +8,8 @@ import gc
 import gzip
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from traceback import walk_tb
 from typing import Any
 
 import pytest
@@ -408,6 +410,63 @@ def test_the_log_as_a_topic_takes_nothing() -> None:
     _, body = response_of(Api.PRODUCE, 8, frame)
     (topic,) = body.responses
     assert topic.partition_responses[0].error_code.value == KafkaError.INVALID_TOPIC
+
+
+class SlowWriter(MemoryWriter):
+    """A client that takes nothing before the test says so, or goes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken = asyncio.Event()
+        self.trouble: OSError | None = None
+
+    async def drain(self) -> None:
+        await self.taken.wait()
+        if self.trouble is not None:
+            raise self.trouble
+
+
+def fetched(frame: bytes) -> int:
+    """Return how many records a response has."""
+    partition = response_of(Api.FETCH, 11, frame)[1].responses[0].partitions[0]
+    return len(read_batch(partition.records, 0)[0].records)
+
+
+@pytest.mark.parametrize("goes", [False, True])
+def test_what_slow_readers_have_not_taken_is_bounded_and_others_get_fewer_records(goes: bool) -> None:
+    async def work() -> list[int]:
+        door = MemoryDoor(replace(SETTINGS, responses_bytes_max=2_300))
+        async with door.at_work():
+            await door.serve(framed(METADATA), framed(produce([(None, bytes(1_000), [])] * 2, 2)))
+            counts = [fetched((await door.serve(framed(fetch(1, 1)))).frames()[0])]
+            slow = SlowWriter()
+            first = asyncio.create_task(door.serve(framed(fetch(1, 1)), to=slow))
+            await pass_time(0.1)
+            counts.append(fetched((await door.serve(framed(fetch(1, 1)))).frames()[0]))
+            slow.trouble = ConnectionResetError() if goes else None
+            slow.taken.set()
+            await asyncio.wait([first])
+            assert isinstance(first.exception(), ConnectionResetError) is goes
+            counts.append(fetched((await door.serve(framed(fetch(1, 1)))).frames()[0]))
+        return counts
+
+    assert run(work()) == [2, 1, 2]
+
+
+def test_an_error_of_a_stream_keeps_no_response() -> None:
+    """The stream keeps the error, and by it the frames through which that went."""
+
+    async def work() -> OSError:
+        door, slow = MemoryDoor(), SlowWriter()
+        slow.trouble = ConnectionResetError()
+        slow.taken.set()
+        with suppress(ConnectionResetError):
+            await door.serve(framed(METADATA), to=slow)
+        return slow.trouble
+
+    error = run(work())
+    kept = [dict(frame.f_locals) for frame, _ in walk_tb(error.__traceback__) if "_send" in frame.f_code.co_qualname]
+    assert kept and not any({"response", "under"} & set(one) for one in kept)
 
 
 def test_a_connection_that_ends_with_an_error_is_freed_at_once() -> None:
