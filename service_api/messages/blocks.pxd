@@ -104,11 +104,12 @@ cdef class BlockCodec:
     cdef list _names, _helpers, _defaults, _allowed
     cdef dict _places              # name -> index
     cdef tuple _groups, _data
+    # `lacks`: whether the value may lack what an older message has not, though that cannot be written
     cdef Py_ssize_t _size_of(self, object value) except -1
-    cdef Py_ssize_t _write(self, object value, uint8_t* at, Py_ssize_t room) except -1
-    cdef int _write_block(self, object value, uint8_t* at) except -1
-    cdef int _write_field(self, Py_ssize_t index, object found, uint8_t* at) except -1
-    cdef bint _write_other(self, FieldPlan* plan, object helper, object found, uint8_t* at) except -1
+    cdef Py_ssize_t _write(self, object value, uint8_t* at, Py_ssize_t room, bint lacks) except -1
+    cdef int _write_block(self, object value, uint8_t* at, bint lacks) except -1
+    cdef int _write_field(self, Py_ssize_t index, object found, uint8_t* at, bint lacks) except -1
+    cdef bint _write_other(self, FieldPlan* plan, object helper, object found, uint8_t* at, bint lacks) except -1
     cdef bint _write_real(self, FieldPlan* plan, double real, uint8_t* at) noexcept
     cdef bint _write_mantissa(self, FieldPlan* plan, object mantissa, uint8_t* at) except -1
     cdef object _read(self, Cursor* cursor, Py_ssize_t length)
@@ -124,7 +125,7 @@ cdef class Group:
     cdef Py_ssize_t _slot, _length_place, _length_size, _count_place, _count_size
     cdef bint _swaps
     cdef Py_ssize_t _size_of(self, object value) except -1
-    cdef Py_ssize_t _write(self, object value, uint8_t* at, Py_ssize_t room) except -1
+    cdef Py_ssize_t _write(self, object value, uint8_t* at, Py_ssize_t room, bint lacks) except -1
     cdef list _read(self, Cursor* cursor)
 
 cdef class VariableData:

@@ -147,19 +147,19 @@ cdef class BlockCodec:
             length += (<VariableData>data)._size_of(value)
         return length
 
-    cdef Py_ssize_t _write(self, object value, uint8_t* at, Py_ssize_t room) except -1:
+    cdef Py_ssize_t _write(self, object value, uint8_t* at, Py_ssize_t room, bint lacks) except -1:
         """Write a whole block, and return its length. `room` is what was measured: another thread may have changed it."""
         cdef Py_ssize_t written = self.block_length
         if room < written:
             raise MessageError(f"{self.of_class.__name__} was changed while it was written")
-        self._write_block(value, at)
+        self._write_block(value, at, lacks)
         for group in self._groups:
-            written += (<Group>group)._write(value, at + written, room - written)
+            written += (<Group>group)._write(value, at + written, room - written, lacks)
         for data in self._data:
             written += (<VariableData>data)._write(value, at + written, room - written)
         return written
 
-    cdef int _write_block(self, object value, uint8_t* at) except -1:
+    cdef int _write_block(self, object value, uint8_t* at, bint lacks) except -1:
         cdef Py_ssize_t index
         cdef FieldPlan* plan
         cdef PyObject* found
@@ -174,16 +174,19 @@ cdef class BlockCodec:
                 if not overflow and number >= plan.low and (number < 0 or <uint64_t>number <= plan.high):
                     store(at + plan.place, <uint64_t>number, plan.length, self._swaps)
                     continue
-            self._write_field(index, None if found is NULL else <object>found, at + plan.place)
+            self._write_field(index, None if found is NULL else <object>found, at + plan.place, lacks)
         return 0
 
-    cdef int _write_field(self, Py_ssize_t index, object found, uint8_t* at) except -1:
+    cdef int _write_field(self, Py_ssize_t index, object found, uint8_t* at, bint lacks) except -1:
         cdef FieldPlan* plan = &self._fields[index]
         cdef int64_t number
         cdef uint64_t natural
         if found is None and plan.is_optional:
             store(at, plan.null, plan.length, self._swaps)
             return 0
+        if lacks and found is None and plan.since > 0 and self._defaults[index] is None:
+            if plan.kind == RAW or plan.kind == ARRAY or plan.kind == COMPOSITE:
+                return 0
         try:
             if plan.kind == SIGNED:
                 number = PyLong_AsLongLong(found)
@@ -195,7 +198,7 @@ cdef class BlockCodec:
                 if <uint64_t>plan.low <= natural <= plan.high:
                     store(at, natural, plan.length, self._swaps)
                     return 0
-            elif self._write_other(plan, self._helpers[index], found, at):
+            elif self._write_other(plan, self._helpers[index], found, at, lacks):
                 return 0
         except (OverflowError, TypeError, ValueError, KeyError, ArithmeticError, struct.error):
             pass
@@ -203,7 +206,7 @@ cdef class BlockCodec:
             f"{self.of_class.__name__}.{self._names[index]} is {found!r:.60}: allowed are {self._allowed[index]}"
         )
 
-    cdef bint _write_other(self, FieldPlan* plan, object helper, object found, uint8_t* at) except -1:
+    cdef bint _write_other(self, FieldPlan* plan, object helper, object found, uint8_t* at, bint lacks) except -1:
         """Write a value that is no plain integer; false when it is not allowed."""
         cdef Py_ssize_t length
         cdef BlockCodec codec
@@ -241,7 +244,7 @@ cdef class BlockCodec:
         else:
             codec = helper
             check_class(found, codec.of_class)
-            codec._write_block(found, at)
+            codec._write_block(found, at, lacks)
         return True
 
     cdef bint _write_real(self, FieldPlan* plan, double real, uint8_t* at) noexcept:
@@ -391,7 +394,7 @@ cdef class Group:
             length += self.codec._size_of(row)
         return length
 
-    cdef Py_ssize_t _write(self, object value, uint8_t* at, Py_ssize_t room) except -1:
+    cdef Py_ssize_t _write(self, object value, uint8_t* at, Py_ssize_t room, bint lacks) except -1:
         cdef Py_ssize_t written = self.dimension_length
         cdef uint64_t count_max = (<uint64_t>1 << 8 * self._count_size) - 2    # the largest stands for null
         rows = get_slot(value, self._slot)
@@ -402,7 +405,7 @@ cdef class Group:
         store(at + self._count_place, len(rows), self._count_size, self._swaps)
         for row in rows:
             check_class(row, self.codec.of_class)
-            written += self.codec._write(row, at + written, room - written)
+            written += self.codec._write(row, at + written, room - written, lacks)
         return written
 
     cdef list _read(self, Cursor* cursor):

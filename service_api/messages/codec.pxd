@@ -8,6 +8,8 @@ cdef class MessageCodec(BlockCodec):
     """A block with a message header before it."""
     cdef readonly int template_id, schema_id, version
     cpdef bytes encode(self, object message)
+    cpdef check(self, object message)
+    cdef bytes _written(self, object message, bint lacks)
     cpdef object decode(self, object payload)
     cdef object _decode_at(self, const uint8_t* data, Py_ssize_t length, Py_ssize_t empty_rows_max)
     cdef Py_ssize_t _check_header(self, const uint8_t* data, Py_ssize_t length) except -1

@@ -76,6 +76,13 @@ cdef class MessageCodec(BlockCodec):
 
     cpdef bytes encode(self, object message):
         """Return the message as bytes, with its header. Raises MessageError for a value that its type does not allow."""
+        return self._written(message, False)
+
+    cpdef check(self, object message):
+        """Raise MessageError for a value that could not have been written, by whichever version."""
+        self._written(message, True)
+
+    cdef bytes _written(self, object message, bint lacks):
         cdef Py_ssize_t length
         cdef uint8_t* at
         check_class(message, self.of_class)
@@ -86,7 +93,7 @@ cdef class MessageCodec(BlockCodec):
         store(at + 2, self.template_id, 2, self._swaps)
         store(at + 4, self.schema_id, 2, self._swaps)
         store(at + 6, self.version, 2, self._swaps)
-        if self._write(message, at + HEADER_LENGTH, length) != length:
+        if self._write(message, at + HEADER_LENGTH, length, lacks) != length:
             raise MessageError(f"{self.of_class.__name__} was changed while it was written")
         return made
 

@@ -10,7 +10,7 @@ from typing import ClassVar, TypeAlias, TypeVar, get_type_hints
 from ordo.runtime.errors import MessageError, Reject
 from ordo.service_api.callbacks import HANDLES
 from ordo.service_api.cluster import ClientSession
-from ordo.service_api.messages.codec import encode
+from ordo.service_api.messages.codec import codec_of, encode
 from ordo.service_api.messages.message import Schema, is_message
 from ordo.service_api.messages.request import Request, alternatives_of
 from ordo.service_api.native import Header
@@ -100,7 +100,7 @@ def _check_values(message: object) -> None:
     For a Request alone: what earlier releases executed of other messages has to be executed again alike.
     """
     try:
-        encode(message)
+        codec_of(type(message)).check(message)
     except MessageError as error:
         raise Reject(error.message) from error
 

@@ -13,6 +13,7 @@ from ordo.follow.log_schemas import schemas_of_folder
 from ordo.messages import encode
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.generate import RecordingBuilder, session_message
+from ordo.runtime.errors import CorruptFrameError
 from ordo.service_api.messages.logged import pack_schema
 from tests.debugging.logs import builder_from
 from tests.pipeline.typed_logs import Record, event, logged, payload_of, write_log, write_snapshot
@@ -58,6 +59,8 @@ def test_a_search_for_schemas_verifies_checksums(tmp_path: Path, place: int) -> 
     at = data.index(bytes(event(OTHER, 1))[:40]) + 2 if place < 0 else data.index(pack_schema(OTHER).packed) + place
     data[at : at + 3] = b"DAM"
     segment.write_bytes(data)
+    with pytest.raises(CorruptFrameError, match="is damaged at position="):
+        schemas_of_folder(Path(folder))
     ((value, problem),) = rows_of(folder, start_position=start)
     assert value is None and "damaged segment: fault=checksum position=" in problem
 

@@ -12,7 +12,7 @@ import pytest
 
 from ordo import ClientSession, Request, SnapshotWriter, TypedService, decode, encode, handles, message
 from ordo.errors import MessageError, PayloadError, RequestOutcome
-from ordo.messages import Fixed, Float64, Int32, UInt32, UInt64, number
+from ordo.messages import Array, Bytes, Fixed, Float64, Int32, UInt32, UInt64, composite, field, number
 from ordo.service_api.messages.request import to_request
 from ordo.testing import Input, Message, OpenSession, ServiceHarness, check_service
 
@@ -47,6 +47,11 @@ class Offer(Request[Ack | Refusal]):
 
 @message(id=9, schema_id=9)
 class Foreign:
+    order: UInt32
+
+
+@message(id=9, schema_id=3)
+class Foreign3:
     order: UInt32
 
 
@@ -275,3 +280,39 @@ def test_bits_that_a_class_of_flags_does_not_allow_are_refused() -> None:
     payload[8] = 4
     with pytest.raises(MessageError, match="side is 4, which no Side has"):
         decode(Sided, payload)
+
+
+@composite
+class Limits:
+    low: UInt32
+
+
+@message(id=1, schema_id=3)
+class KeyedBefore:
+    number: UInt32
+
+
+@message(id=1, version=1, schema_id=3)
+class Keyed(Request[Foreign3]):
+    number: UInt32
+    key: Annotated[bytes, Bytes(4)] | None = field(since=1, default=None)
+    levels: Annotated[tuple[int, ...], Array(UInt32, 2)] | None = field(since=1, default=None)
+    limits: Limits | None = field(since=1, default=None)
+
+
+def test_an_older_request_may_lack_bytes_arrays_and_composites_that_came_later() -> None:
+    """They cannot be written as None, and yet a service takes what older clients send."""
+
+    class Taker(TypedService):
+        @handles
+        def take(self, session: ClientSession | None, keyed: Keyed) -> Foreign3:
+            assert keyed == Keyed(7)
+            return Foreign3(keyed.number)
+
+    harness = ServiceHarness(Taker)
+    older = encode(KeyedBefore(7))
+    harness.execute(OpenSession(1, 1), Message(1, 2, older), Message(1, 3, older[:8] + b"\xff" * 4))
+    assert [decode(Foreign3, one) for one in harness.egress(1)] == [Foreign3(7)]
+    assert "Keyed.number is 4294967295: allowed are" in bytes(harness.effects[-1].value).decode()
+    with pytest.raises(MessageError, match=r"Keyed\.key is None: allowed are bytes, 4 of them"):
+        encode(Keyed(7))
