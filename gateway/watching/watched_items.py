@@ -27,7 +27,7 @@ from ordo.runtime.native.cluster_time import time_ms
 LOOK_PAUSE_S = 1.0
 """A watch of a topic looks into the log for schemas no more often, whatever its messages say."""
 LOOK_PAUSE_S_MAX = 60.0
-"""So rarely it looks where messages of no schema come on and on."""
+"""So rarely it looks where looks find nothing: bytes of no schema, or of code whose schema the log does not have."""
 POLL_LIMIT = 64
 """Fragments of a poll: some 90 KB of messages that fill their datagrams, and one that is longer."""
 LOG_KINDS = (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT)
@@ -153,7 +153,8 @@ class TopicItems(_ItemsBeforeFailure):
         self._held: list[FeedMessage] = []
         self._look_at_s = {Lack.SCHEMA: 0.0, Lack.VERSION: 0.0}
         """When the log may be looked into again for each reason."""
-        self._pause_s = LOOK_PAUSE_S
+        self._pauses_s = dict.fromkeys(self._look_at_s, LOOK_PAUSE_S)
+        """How long after the next look for each reason."""
 
     @property
     def place(self) -> int | None:
@@ -182,11 +183,12 @@ class TopicItems(_ItemsBeforeFailure):
         lack = self._lack()
         if self._find is None or self._schemas is None or lack is Lack.NOTHING:
             return
-        self._look_at_s[lack] = time.monotonic() + (LOOK_PAUSE_S if lack is Lack.VERSION else self._pause_s)
+        self._look_at_s[lack] = time.monotonic() + self._pauses_s[lack]
+        self._pauses_s[lack] = min(2 * self._pauses_s[lack], LOOK_PAUSE_S_MAX)
         with suppress(OrdoError):
             found = await self._find(self._held[-1].position)
-            is_more = len(found.logged) > len(self._schemas.logged)
-            self._pause_s = LOOK_PAUSE_S if is_more else min(2 * self._pause_s, LOOK_PAUSE_S_MAX)
+            if len(found.logged) > len(self._schemas.logged):
+                self._pauses_s[lack] = LOOK_PAUSE_S
             self._schemas, self._headers = found, Headers(found)
 
     def keep_alive(self) -> None:

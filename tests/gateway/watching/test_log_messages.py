@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.log_schemas import LogSchemas
 from ordo.follow.topics.feeds import FeedMessage
 from ordo.gateway.console.messages import by_schemas, load_decoder
-from ordo.gateway.watching import log_messages
+from ordo.gateway.watching import log_messages, watched_items
 from ordo.gateway.watching.log_messages import Headers, Lack, LogMessages, as_json, describe
 from ordo.gateway.watching.watched_items import LogItems, TopicItems
 from ordo.messages import encode
@@ -135,7 +136,7 @@ class MemoryTopic:
 
     is_reading, next_sequence = True, 1
 
-    def __init__(self, *batches: list[object], error: OrdoError | None = None) -> None:
+    def __init__(self, *batches: Sequence[object], error: OrdoError | None = None) -> None:
         self._batches = list(batches)
         self._error = error
         self._sequence = 0
@@ -202,6 +203,19 @@ def test_a_watch_of_a_topic_looks_once_and_then_shows_what_there_is(message: obj
     (second,) = shown(items)
     asyncio.run(items.catch_up())
     assert log.asked == [100] and (first["sequence"], second["sequence"]) == (1, 2), "not again so soon"
+
+
+def test_looks_that_find_nothing_become_rare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each watch of a topic with messages of code whose schema the log does not have would ask a node once a second."""
+    now_s = [1000.0]
+    monkeypatch.setattr(watched_items, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    log = Log(known())
+    items = TopicItems(MemoryTopic(*([PositionWithCents(1, 2)] for _ in range(600))), known(), log.find)
+    for _ in range(300):
+        items.poll()
+        asyncio.run(items.catch_up())
+        now_s[0] += 1
+    assert 8 <= len(log.asked) <= 12, "after 1, 2, 4 to 32 s, and then every minute"
 
 
 def test_what_waits_for_a_look_is_shown_before_a_failure() -> None:
