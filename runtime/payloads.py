@@ -17,6 +17,19 @@ def to_bytes(payload: Any, what: str = "payload") -> bytes:
         raise payload_error(payload, what) from None
 
 
+def to_utf8(text: str) -> bytes:
+    """Return what a user's program says, such as the reason of a refusal, as UTF-8.
+
+    Halves of surrogate pairs, which `json.loads` takes from clients and UTF-8 cannot hold, are escaped as in `repr`.
+    """
+    return text.encode("utf-8", "backslashreplace")
+
+
+def shorten_utf8(text: bytes, length_bytes_max: int) -> bytes:
+    """Return the beginning of a text in UTF-8, of so many bytes, where it ends with an ellipsis."""
+    return text[: max(length_bytes_max - 3, 0)].decode("utf-8", "ignore").encode() + b"..."
+
+
 def view_of(payload: Any, what: str = "payload") -> memoryview:
     """Return a view of a payload's bytes.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ordo.cluster.container.record_orders import RECORD_CALLBACKS
 from ordo.runtime.errors import Category, MessageError, OrdoError, PayloadError, ServiceError
-from ordo.runtime.reporting.failures import traceback_of
+from ordo.runtime.reporting.failures import exit_error, traceback_of
 from ordo.runtime.reporting.logging import tell
 
 if TYPE_CHECKING:
@@ -87,8 +87,9 @@ class ServiceExecution:
         self._loop.callback = callback
         try:
             action()
-        except Exception as error:
-            self.on_failure(error, self._loop.log_position)
+        except (Exception, SystemExit) as error:
+            failure = exit_error(error) if isinstance(error, SystemExit) else error
+            self.on_failure(failure, self._loop.log_position)
             return False
         finally:
             self._loop.may_call = False

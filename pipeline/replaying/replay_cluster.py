@@ -17,7 +17,7 @@ from ordo.pipeline.recordings.recorded_feeds import FeedState
 from ordo.pipeline.replaying import replay_requests
 from ordo.pipeline.replaying.session_records import parse_open
 from ordo.runtime.errors import DecodeError, Reject, ServiceCallError, ServiceError, SnapshotError
-from ordo.runtime.payloads import to_bytes
+from ordo.runtime.payloads import to_bytes, to_utf8
 from ordo.service_api.cluster import ID_OF_SERVICE
 from ordo.service_api.feeds import check_publication
 from ordo.service_api.native import Header, MessageSequence, SinkSession
@@ -337,7 +337,7 @@ class ReplayCluster:
                 raise Reject(self._skips[self.log_position])
             answer = self.service.on_session_message(session, self.time, payload, self._header)
         except Reject as why:
-            text = str(why).encode()
+            text = to_utf8(str(why))
             self._note("reject", -1 if session is None else session.id, text)
             return replay_requests.REJECTED, text
         if answer is not None and session is not None:

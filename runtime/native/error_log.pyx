@@ -15,6 +15,8 @@ from ordo.runtime.native.clock cimport Clock
 from ordo.runtime.native.counters cimport Counter
 from ordo.runtime.native.memory cimport Memory
 
+from ordo.runtime.payloads import to_utf8
+
 cdef enum:
     COUNT_OFFSET = 4
     LAST_OFFSET = 8
@@ -44,19 +46,20 @@ cdef class DistinctErrorLog:
         self._counter = counter
         self._offsets = {}
         self._next = 0
-        for offset, observation in _scan(memory):
-            self._offsets[observation.text] = offset
-            self._next = <int64_t> offset + _aligned(TEXT_OFFSET + len(observation.text.encode()))
+        for offset, raw in _scan(memory):
+            self._offsets[raw] = offset
+            self._next = <int64_t> offset + _aligned(TEXT_OFFSET + len(raw))
 
     def record(self, error):
         """Count one observation of an exception or a text. Returns False when there is no room for a new error."""
         text = error if isinstance(error, str) else "".join(traceback.format_exception(error)).rstrip()
+        raw = to_utf8(text)[:TEXT_LENGTH_MAX]
         if self._counter is not None:
             self._counter.add(1)
         cdef int64_t now_ms = self._clock.epoch_time_ns() // 1000000
-        offset = self._offsets.get(text)
+        offset = self._offsets.get(raw)
         if offset is None:
-            offset = self._append(text, now_ms)
+            offset = self._append(raw, now_ms)
             if offset < 0:
                 return False
         cdef uint8_t* record = self._memory.data + <int64_t> offset
@@ -64,8 +67,7 @@ cdef class DistinctErrorLog:
         ordo_store_release_i64(record + LAST_OFFSET, now_ms)
         return True
 
-    cdef int64_t _append(self, str text, int64_t now_ms) except? -2:
-        raw = text.encode()[:TEXT_LENGTH_MAX]
+    cdef int64_t _append(self, bytes raw, int64_t now_ms) except? -2:
         cdef int64_t length_bytes = TEXT_OFFSET + len(raw)
         cdef int64_t offset = self._next
         if offset + _aligned(length_bytes) > self._memory.length_bytes:
@@ -74,7 +76,7 @@ cdef class DistinctErrorLog:
         memcpy(record + TEXT_OFFSET, <const char*> raw, len(raw))
         (<int64_t*> (record + FIRST_OFFSET))[0] = now_ms
         ordo_store_release_i32(record, <int32_t> length_bytes)
-        self._offsets[text] = offset
+        self._offsets[raw] = offset
         self._next = offset + _aligned(length_bytes)
         return offset
 
@@ -82,10 +84,19 @@ cdef class DistinctErrorLog:
 def read_errors(Memory memory not None, int64_t since_ms=0):
     """Return the ErrorObservations last seen at or after `since_ms` (epoch), in the order of their first
     observation."""
-    return [found for _, found in _scan(memory) if found.observation_count > 0 and found.last_ms >= since_ms]
+    found = [_observation(memory, offset, raw) for offset, raw in _scan(memory)]
+    return [one for one in found if one.observation_count > 0 and one.last_ms >= since_ms]
+
+
+cdef object _observation(Memory memory, int64_t offset, bytes raw):
+    cdef uint8_t* record = memory.data + offset
+    return ErrorObservation(
+        ordo_load_acquire_i32(record + COUNT_OFFSET), (<int64_t*> (record + FIRST_OFFSET))[0],
+        ordo_load_acquire_i64(record + LAST_OFFSET), raw.decode("utf-8", "replace"))
 
 
 cdef list _scan(Memory memory):
+    """The place and the text of each error, as its bytes."""
     cdef int64_t offset = 0
     cdef int32_t length_bytes
     cdef uint8_t* record
@@ -95,9 +106,6 @@ cdef list _scan(Memory memory):
         length_bytes = ordo_load_acquire_i32(record)
         if length_bytes < TEXT_OFFSET or offset + length_bytes > memory.length_bytes:
             break
-        text = (<char*> record)[TEXT_OFFSET:length_bytes].decode("utf-8", "replace")
-        found.append((offset, ErrorObservation(
-            ordo_load_acquire_i32(record + COUNT_OFFSET), (<int64_t*> (record + FIRST_OFFSET))[0],
-            ordo_load_acquire_i64(record + LAST_OFFSET), text)))
+        found.append((offset, (<char*> record)[TEXT_OFFSET:length_bytes]))
         offset += _aligned(length_bytes)
     return found

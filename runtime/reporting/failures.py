@@ -5,6 +5,8 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
+from ordo.runtime.errors import ServiceError
+
 LINE_LENGTH_MAX = 200
 HOUSE = Path(__file__).parents[2]
 """The folder of the package `ordo`."""
@@ -33,6 +35,11 @@ def one_line(error: BaseException) -> str:
     if len(text) > LINE_LENGTH_MAX:
         text = f"{text[:LINE_LENGTH_MAX]}..."
     return f"{text} ({Path(file_name).name}:{line})" if file_name else text
+
+
+def exit_error(end: SystemExit) -> ServiceError:
+    """Return the failure of a service that has called `sys.exit`, which is no way out of a callback."""
+    return ServiceError(f"sys.exit({'' if end.code is None else repr(end.code)}): a service may not end its process")
 
 
 def traceback_of(error: BaseException) -> str:

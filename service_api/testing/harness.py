@@ -21,7 +21,8 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from ordo.runtime.errors import Reject, ServiceCallError, ServiceError, SnapshotError
-from ordo.runtime.payloads import to_bytes
+from ordo.runtime.payloads import to_bytes, to_utf8
+from ordo.runtime.reporting.failures import exit_error
 from ordo.service_api.feeds import check_publication
 from ordo.service_api.native import Header, MessageSequence, SinkSession
 from ordo.service_api.request_ids import check_request_id
@@ -410,7 +411,7 @@ class ServiceHarness:
 
     def _reject_message(self, session: HarnessSession | None, why: Reject) -> None:
         self._may_call = False
-        self.effects.append(Effect("reject", 0 if session is None else session.id, str(why).encode()))
+        self.effects.append(Effect("reject", 0 if session is None else session.id, to_utf8(str(why))))
 
     def _fire_timers(self, timestamp: int) -> None:
         while self._timers and self._timers[0][0] <= timestamp:
@@ -427,7 +428,10 @@ class ServiceHarness:
 
     def _call(self, callback: str, may_call: bool, *arguments: object) -> bytes | None:
         self._callback, self._may_call = callback, may_call
-        answer: bytes | None = getattr(self.service, callback)(*arguments)
+        try:
+            answer: bytes | None = getattr(self.service, callback)(*arguments)
+        except SystemExit as end:
+            raise exit_error(end) from end
         self._may_call = False
         for session in self._sessions.values():
             if session.error is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from ordo.cluster.wire import codecs, ordo_codecs
@@ -23,6 +24,8 @@ class Adder(ClusteredService):
 
     def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes:
         self.identities.append(session.identity)
+        if payload.startswith(b'"'):
+            raise Reject(f"no account {json.loads(payload)}")
         if not payload.isdigit():
             raise Reject("no number")
         self.total += int(payload)
@@ -66,6 +69,12 @@ def request(cluster: ReplayCluster, number: int, payload: bytes, open_position: 
         confirmed=0,
     )
     return list(cluster.execute(row("request", 1000 + number, head + payload)))
+
+
+def test_a_refusal_says_what_the_container_says_where_utf_8_cannot_hold_it() -> None:
+    cluster = ReplayCluster(Adder, None, 0)
+    opened(cluster)
+    assert request(cluster, 1, rb'"\ud800"') == [Effect("reject", 5, rb"no account \ud800")]
 
 
 def test_requests_are_executed_once_and_in_order() -> None:

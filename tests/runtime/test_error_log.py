@@ -7,6 +7,8 @@ from ordo.runtime.native.counters import local_counter
 from ordo.runtime.native.error_log import DistinctErrorLog, read_errors
 from ordo.runtime.native.memory import allocate
 
+TEXT_LENGTH_MAX = 16_384
+
 
 def test_layout_of_a_record() -> None:
     memory, clock = allocate(256), VirtualClock(5_000_000, 0)
@@ -68,3 +70,20 @@ def test_reader_stops_at_a_length_outside_the_memory() -> None:
     with memoryview(memory) as view:
         view[0:4] = struct.pack("<i", 65)
     assert read_errors(memory) == []
+
+
+def test_a_text_that_utf_8_cannot_hold_is_kept_escaped() -> None:
+    memory = allocate(256)
+    log = DistinctErrorLog(memory, VirtualClock())
+    assert log.record("no account \ud800") and log.record(r"no account \ud800")
+    assert [(error.observation_count, error.text) for error in read_errors(memory)] == [(2, r"no account \ud800")]
+
+
+def test_a_new_writer_goes_on_behind_a_text_that_was_cut_within_a_character() -> None:
+    memory = allocate(65_536)
+    text = "a" * (TEXT_LENGTH_MAX - 1) + "é" * 9
+    DistinctErrorLog(memory, VirtualClock()).record(text)
+    again = DistinctErrorLog(memory, VirtualClock())
+    assert again.record(text) and again.record("second")
+    first, second = read_errors(memory)
+    assert (first.observation_count, len(first.text), second.text) == (2, TEXT_LENGTH_MAX, "second")

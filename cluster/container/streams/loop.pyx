@@ -50,7 +50,8 @@ from types import MappingProxyType
 
 from ordo.cluster.wire.streams import EGRESS_POLICY_KEY
 from ordo.runtime.errors import Reject, ServiceCallError, ServiceError
-from ordo.runtime.payloads import payload_error, view_of
+from ordo.runtime.payloads import payload_error, shorten_utf8, to_utf8, view_of
+from ordo.runtime.reporting.failures import exit_error
 from ordo.service_api.service import OfferResult
 
 cdef enum:
@@ -336,6 +337,8 @@ cdef class ContainerLoop(Agent):
                     self.set_reply(result)
         except Reject as why:
             return self._reject_message(str(why))
+        except SystemExit as end:
+            raise exit_error(end) from end
         return self._end_message()
 
     # A message is begun, executed by the service, and ended or rejected; alone, or in a run.
@@ -442,7 +445,7 @@ cdef class ContainerLoop(Agent):
         """The service has refused it, or it is left out."""
         self.messages_rejected += 1
         if self._identity is not None:
-            return self._end_request(ANSWER_REJECTED, why.encode())
+            return self._end_request(ANSWER_REJECTED, to_utf8(why))
         self.on_rejected(self._current, why)
         return 0
 
@@ -513,6 +516,8 @@ cdef class ContainerLoop(Agent):
             if self._run_state != RUN_WITHIN:
                 raise ServiceError(f"on_session_messages refused a message before it took one: {why}")
             return self._reject_message(str(why))
+        except SystemExit as end:
+            raise exit_error(end) from end
         if self._run_failure is not None:
             failure, self._run_failure = self._run_failure, None
             raise failure
@@ -715,7 +720,10 @@ cdef class ContainerSession(NativeSession):
         cdef Publication publication = self._outbox.publication
         if publication is None or not self._loop.is_leading or not self._loop.answers:
             return 0
-        if ANSWER_LENGTH + PyBytes_GET_SIZE(payload) > publication.max_message_length:
+        cdef int64_t room = publication.max_message_length - ANSWER_LENGTH
+        if PyBytes_GET_SIZE(payload) > room and status == ANSWER_REJECTED:
+            payload = shorten_utf8(payload, room)
+        elif PyBytes_GET_SIZE(payload) > room:
             status, payload = ANSWER_TOO_LONG, b"an answer of %d bytes: see egress_term_length_bytes" % len(payload)
         put_ordo_header(self._answer_header, ANSWER_BLOCK, ANSWER_ID, ANSWER_VERSION)
         put_stamp(self._answer_header, self._loop.leadership_term_id, self.id, self._loop.time)

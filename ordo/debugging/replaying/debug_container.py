@@ -17,7 +17,7 @@ from ordo.cluster.wire.streams import topic_of
 from ordo.debugging.replaying.effects import Effect
 from ordo.runtime.native.clock import VirtualClock
 from ordo.runtime.native.memory import HeapMemoryProvider
-from ordo.runtime.payloads import to_bytes
+from ordo.runtime.payloads import to_bytes, to_utf8
 from ordo.service_api.snapshot import SnapshotWriter
 from ordo.service_api.snapshot_demand import demand_snapshots
 
@@ -130,7 +130,7 @@ class DebugContainer(ServiceContainer):
 
     def on_rejected(self, session: ContainerSession | None, text: str) -> None:
         super().on_rejected(session, text)
-        self.note("reject", -1 if session is None else session.id, text.encode())
+        self.note("reject", -1 if session is None else session.id, to_utf8(text))
 
     def _take_snapshot(self, position: int) -> None:
         """Pass over the order to take a snapshot: nobody would keep it."""

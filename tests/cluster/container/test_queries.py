@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +33,8 @@ from tests.cluster.container.service_node import ServiceNode, StreamClient
 
 CHANNEL = "aeron:udp?endpoint=client:1"
 OTHER_CHANNEL = "aeron:udp?endpoint=client:2"
+HALF_A_PAIR = rb'"\ud800"'
+"""What a client can have a service read that UTF-8 cannot hold."""
 
 
 class Answer(NamedTuple):
@@ -63,6 +67,10 @@ class Log(ClusteredService):
     def on_query(self, payload: bytes) -> bytes:
         if payload == b"raise":
             raise KeyError("no such order")
+        if payload == b"half":
+            raise ValueError(f"no account {json.loads(HALF_A_PAIR)}")
+        if payload == b"exit":
+            sys.exit(3)
         if payload == b"offer":
             self.cluster.client_sessions[0].offer(b"an answer that is none")
         if payload == b"schedule":
@@ -217,6 +225,8 @@ def test_native_services_answer_too(make: Callable[..., Queries]) -> None:
     ("payload", "text"),
     [
         (b"raise", "KeyError: 'no such order'"),
+        (b"half", r"ValueError: no account \ud800"),
+        (b"exit", "ServiceError: sys.exit(3): a service may not end its process"),
         (b"text", "ServiceError: on_query must return bytes, returned str"),
         (b"offer", "ServiceCallError: session.offer is not allowed from on_query; see ordo.service_api.service"),
         (b"schedule", "ServiceCallError: schedule_timer is not allowed from on_query; see ordo.service_api.service"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,6 +49,12 @@ class Adder(ClusteredService):
             return b"second"
         if payload == b"wrong type":
             return 5  # type: ignore[return-value]
+        if payload == b"exit":
+            sys.exit("enough")
+        if payload.startswith(b'"'):
+            raise Reject(f"no account {json.loads(payload)}")
+        if payload.startswith(b"refuse"):
+            raise Reject("é" * int(payload[6:]))
         if payload.startswith(b"long"):
             return bytes(int(payload[4:]))
         try:
@@ -240,6 +248,8 @@ def test_confirmed_answers_are_kept_no_longer(node: ServiceNode, requests: Reque
         (b"quiet", AnswerStatus.OK, b""),
         (b"reply", AnswerStatus.OK, b"by reply"),
         (b"x", AnswerStatus.REJECTED, b"no number"),
+        (rb'"\ud800"', AnswerStatus.REJECTED, rb"no account \ud800"),
+        (b"refuse9000", AnswerStatus.REJECTED, "é".encode() * 8156 + b"..."),
         (b"long%d" % (1 << 21), AnswerStatus.TOO_LONG, b"an answer of 2097152 bytes"),
         (b"long20000", AnswerStatus.TOO_LONG, b"an answer of 20000 bytes: see egress_term_length_bytes"),
     ],
@@ -262,6 +272,7 @@ def test_every_request_gets_its_answer(
     [
         (b"twice", "a message is answered once"),
         (b"wrong type", "the answer of on_session_message is of type int, must be bytes"),
+        (b"exit", r"sys.exit\('enough'\): a service may not end its process"),
     ],
 )
 def test_a_service_that_answers_wrongly_fails(node: ServiceNode, requests: Requests, payload: bytes, why: str) -> None:
