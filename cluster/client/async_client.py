@@ -138,7 +138,7 @@ class AsyncClusterClient:
         if not until:
             return await self._hand_over(payload, timeout_s)
         tracked = self._client.demand_acknowledgements(until)
-        seconds = timeout_s or self._client.settings.message_timeout_s
+        seconds = self._client.settings.seconds(timeout_s, RequestOutcome.NOT_EXECUTED)
         handed_over = await self._hand_over(payload, timeout_s)
         tracked.watch(handed_over.number)
         try:
@@ -165,7 +165,7 @@ class AsyncClusterClient:
     async def await_sequenced(self, *, timeout_s: float | None = None) -> None:
         """Wait as ClusterClient.await_sequenced does."""
         try:
-            await self._await(lambda: self._client.is_all_known, timeout_s or self._client.settings.message_timeout_s)
+            await self._await(lambda: self._client.is_all_known, self._client.settings.seconds(timeout_s))
         except TimeoutError:
             text = "messages handed over, and not known to be sequenced in time: unknown whether they will be"
             raise ClusterTimeoutError(text, outcome=RequestOutcome.UNKNOWN) from None
@@ -189,7 +189,7 @@ class AsyncClusterClient:
         result = self._offer(payload)
         if result < 0:
             try:
-                async with asyncio.timeout(timeout_s or self._client.settings.message_timeout_s):
+                async with asyncio.timeout(self._client.settings.seconds(timeout_s)):
                     result = await self._send_slowly(payload)
             except TimeoutError:
                 why = f"state={self.state.name} {self._client.ingress_trouble}".rstrip()
@@ -259,7 +259,7 @@ class AsyncClusterClient:
         After a timeout, `await error.pending.result()` goes on waiting; after a cancellation the request is among
         `pending_requests`.
         """
-        seconds = timeout_s or self._client.settings.message_timeout_s
+        seconds = self._client.settings.seconds(timeout_s, RequestOutcome.NOT_EXECUTED)
         if not self._client._has_request_room:
             await self._await_room(seconds)
         self._check_open()
@@ -321,7 +321,7 @@ class AsyncClusterClient:
 
     async def _await_request(self, pending: PendingRequest[object], timeout_s: float | None) -> None:
         try:
-            async with asyncio.timeout(timeout_s or self._client.settings.message_timeout_s):
+            async with asyncio.timeout(self._client.settings.seconds(timeout_s)):
                 while not pending.is_done:
                     await self._changes.wait()
         except TimeoutError:
@@ -376,7 +376,7 @@ class AsyncClusterClient:
         message_timeout_s). An error ends the iteration, and has `requests`, those under way behind it; with
         `return_exceptions` it stands in its answer's place, and the iteration goes on. `ids`: one for each payload.
         """
-        seconds = timeout_s or self._client.settings.message_timeout_s
+        seconds = self._client.settings.seconds(timeout_s, RequestOutcome.NOT_EXECUTED)
         window = AnswersInOrder(
             lambda payload, request_id: self._ask(payload, request_id, seconds),
             lambda asked: self._take(asked, seconds),
@@ -435,7 +435,7 @@ class AsyncClusterClient:
         Raises the first error when all are done, with `answers` and `requests`; with `return_exceptions` errors are
         returned in the places of their answers, and none is raised for a request.
         """
-        seconds = timeout_s or self._client.settings.message_timeout_s
+        seconds = self._client.settings.seconds(timeout_s, RequestOutcome.NOT_EXECUTED)
         together = AnswersTogether()
         try:
             async for payload, request_id in with_ids(payloads, ids):

@@ -284,7 +284,8 @@ class ClientCalls(RequestCalls):
                 "not executed: a request waits for its answer, which no callback can: use submit there",
                 outcome=RequestOutcome.NOT_EXECUTED,
             )
-        return self.submit(payload, id=id).result(timeout_s)
+        seconds = self.settings.seconds(timeout_s, RequestOutcome.NOT_EXECUTED)
+        return self.submit(payload, id=id).result(seconds)
 
     @overload
     def submit(
@@ -542,14 +543,14 @@ class ClientCalls(RequestCalls):
                 "not executed: requests wait for their answers, which no callback can: use submit there",
                 outcome=RequestOutcome.NOT_EXECUTED,
             )
-        timeout_ns = to_ns(timeout_s or self.settings.message_timeout_s)
+        timeout_ns = to_ns(self.settings.seconds(timeout_s, RequestOutcome.NOT_EXECUTED))
         return RequestRun(self._open_requests(), self, self._transport.clock, payloads, ids, timeout_ns)
 
     # Waiting
 
     def _end_ns(self, timeout_s: float | None) -> int:
         """Return the end of a call that may last this long; by default message_timeout_s."""
-        return self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
+        return self._transport.clock.now() + to_ns(self.settings.seconds(timeout_s))
 
     def _poll_until(
         self,

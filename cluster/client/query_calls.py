@@ -99,7 +99,7 @@ class QueryCalls:
                 member_id=member_id,
                 min_position=min_position,
                 group=group,
-                deadline_ns=now_ns + to_ns(timeout_s or self.settings.message_timeout_s),
+                deadline_ns=now_ns + to_ns(self.settings.seconds(timeout_s)),
                 now_ns=now_ns,
                 on_done=on_done,
             )

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from numbers import Real
+from os import PathLike
 
 from ordo.cluster.client.requests.tracing import Tracing
 from ordo.cluster.wire.streams import EGRESS_STREAM_ID, INGRESS_STREAM_ID
-from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.errors import ConfigurationError, RequestOutcome
 from ordo.runtime.native.time_units import SECOND_NS
 from ordo.transport.secure.settings import Encryption
 
 EGRESS_POLICIES = ("disconnect", "drop-oldest")
 OUTSTANDING_REQUESTS_LIMIT = 65_536
 """So many answers of one identity the cluster keeps (cluster.container.requests)."""
+
+
+TERM_LENGTH_MIN = 64 * 1024
+TERM_LENGTH_MAX = 1 << 30
+FOREVER_S = 1e9
+"""The longest that a call waits, where it is to wait for ever: in nanoseconds a number of 64 bits."""
 
 
 def to_ns(seconds: float) -> int:
@@ -88,6 +96,11 @@ class ClientSettings:
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 < value < float("inf"):
                 raise ConfigurationError(f"{name}={value!r}: must be a number of seconds above 0")
+        for name in ("reconnect", "keep_alive_thread", "journal_sync"):
+            if not isinstance(value := getattr(self, name), bool | None):
+                raise ConfigurationError(f"{name}={value!r}: must be True or False")
+        if not isinstance(self.journal, str | PathLike):
+            raise ConfigurationError(f"journal={self.journal!r}: must be the path of a file")
         if not isinstance(self.credentials, bytes) and not callable(self.credentials):
             raise ConfigurationError(
                 f"credentials of type {type(self.credentials).__name__}: must be bytes, as token.encode(), or callable"
@@ -98,6 +111,12 @@ class ClientSettings:
         if not 0 < self.outstanding_requests_max <= OUTSTANDING_REQUESTS_LIMIT:
             raise ConfigurationError(
                 f"outstanding_requests_max={self.outstanding_requests_max}: must be 1 to {OUTSTANDING_REQUESTS_LIMIT}"
+            )
+        length_bytes = self.egress_term_length_bytes
+        if not TERM_LENGTH_MIN <= length_bytes <= TERM_LENGTH_MAX or length_bytes & (length_bytes - 1):
+            raise ConfigurationError(
+                f"egress_term_length_bytes={length_bytes}: must be a power of two, "
+                f"{TERM_LENGTH_MIN} to {TERM_LENGTH_MAX}"
             )
         if self.unsequenced_bytes_max <= 0:
             raise ConfigurationError(f"unsequenced_bytes_max={self.unsequenced_bytes_max}: must be above 0")
@@ -112,6 +131,21 @@ class ClientSettings:
             raise ConfigurationError(
                 f"egress_channel={self.egress_channel!r}: only with an ingress_channel of aeron:ipc, too"
             )
+
+    def seconds(self, timeout_s: float | None, outcome: RequestOutcome | None = None) -> float:
+        """Return how long a call may take: as long as it says, or `message_timeout_s`.
+
+        Raises ConfigurationError for what is no number of seconds, with the outcome of what was not done because of it.
+        """
+        if timeout_s is None:
+            return self.message_timeout_s
+        if isinstance(timeout_s, (float, int, Real)) and timeout_s == timeout_s:  # and not NaN
+            return min(float(timeout_s), FOREVER_S)
+        raise ConfigurationError(
+            f"{'' if outcome is None else f'{outcome}: '}timeout_s={timeout_s!r}: must be a number of seconds, "
+            "or None for message_timeout_s",
+            outcome=outcome,
+        )
 
     def read_credentials(self) -> bytes:
         """Return the current credentials."""

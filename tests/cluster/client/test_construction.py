@@ -10,7 +10,7 @@ import pytest
 
 from ordo.applications.application import ApplicationSettings
 from ordo.cluster.client.session import ClusterClient
-from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.client.settings import FOREVER_S, ClientSettings, to_ns
 from ordo.consumers.consumer_member import ConsumerSettings
 from ordo.consumers.consumer_orders import ConsumerOrders
 from ordo.follow.reader import LogReader
@@ -84,3 +84,26 @@ def test_settings_in_the_place_of_the_egress_channel_are_refused() -> None:
 def test_credentials_that_are_a_str_say_how_they_become_bytes() -> None:
     with pytest.raises(ConfigurationError, match=r"credentials of type str: must be bytes, as token\.encode\(\)"):
         ClientSettings(credentials="token")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("egress_term_length_bytes", 1000, "must be a power of two, 65536 to 1073741824"),
+        ("egress_term_length_bytes", 96 * 1024, "must be a power of two"),
+        ("reconnect", "no", "must be True or False"),
+        ("keep_alive_thread", "no", "must be True or False"),
+        ("journal", 5, "must be the path of a file"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_at_once(name: str, value: Any, words: str) -> None:
+    """A client with such a term waited 15 s for a session that no member could open, and did not say why."""
+    with pytest.raises(ConfigurationError, match=f"{name}={value!r}: {words}"):
+        ClientSettings(**{name: value})
+
+
+def test_a_call_waits_as_long_as_it_says() -> None:
+    """0 was taken for no word at all, which is ten seconds."""
+    settings = ClientSettings(message_timeout_s=7)
+    assert [settings.seconds(timeout_s) for timeout_s in (None, 0, -1, 2, 0.5)] == [7, 0, -1, 2, 0.5]
+    assert settings.seconds(float("inf")) == FOREVER_S and to_ns(FOREVER_S) < 1 << 62

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ordo import Answer, AsyncClusterClient, ClientSettings, ClusterClient
-from ordo.errors import ClusterTimeoutError, IdentityError, RejectedError
+from ordo.errors import ClusterTimeoutError, ConfigurationError, IdentityError, RejectedError, RequestOutcome
 from tests.cluster.integration.agreement import replace_leader, timeouts_of
 from tests.cluster.integration.conftest import LendCluster, StartCluster
 
@@ -149,6 +149,35 @@ def test_a_request_that_is_not_answered_in_time_goes_on(lend_cluster: LendCluste
             cluster.send_signal(member_id, signal.SIGCONT)
         assert balance_of(pending.result(30)) == 2
         assert accounts(client)[1] == 2
+
+
+def test_a_time_that_is_none_is_refused_before_anything_is_executed(lend_cluster: LendCluster) -> None:
+    """The request was executed, and its answer lost behind a TypeError: who repeated it had it executed twice."""
+    cluster = lend_cluster(BANK)
+    wrong: list[Any] = ["2", float("nan"), b"1"]
+
+    def check(caught: pytest.ExceptionInfo[ConfigurationError]) -> None:
+        assert caught.value.outcome is RequestOutcome.NOT_EXECUTED
+
+    async def ask() -> Answer:
+        async with AsyncClusterClient(cluster.ingress_endpoints) as client:
+            for timeout_s in wrong:
+                with pytest.raises(ConfigurationError, match=r"^not executed: timeout_s=") as caught:
+                    await client.request(ADD, timeout_s=timeout_s)
+                check(caught)
+            return await client.request(ADD, timeout_s=float("inf"))
+
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        for timeout_s in wrong:
+            for call in (
+                client.request,
+                lambda payload, timeout_s: client.request_many([payload], timeout_s=timeout_s),
+            ):
+                with pytest.raises(ConfigurationError, match=r"^not executed: timeout_s=") as caught:
+                    call(ADD, timeout_s=timeout_s)
+                check(caught)
+        assert balance_of(client.request(ADD, timeout_s=float("inf"))) == 1
+    assert balance_of(asyncio.run(ask())) == 1
 
 
 def test_asyncio_clients_make_requests(start_cluster: StartCluster) -> None:
