@@ -51,6 +51,8 @@ EXIT_NOT_PERMITTED = 4
 EXIT_UNKNOWN = 5
 EXIT_NOT_DONE = 6
 EXIT_NO_LIBRARY = 7
+EXTRAS = {"pyarrow": "local", "duckdb": "local", "polars": "local", "pandas": "local", "matplotlib": "local"}
+"""Libraries that modules of commands import at their top, and the extra that brings each."""
 EXIT_INTERRUPTED = 130
 LINE_LENGTH_MAX = 60
 """The length of a command's line in the list of all."""
@@ -363,6 +365,13 @@ def _run(arguments: list[str]) -> int:
         return _fail(error.message, EXIT_USAGE)
     except OrdoError as error:
         return _fail(error.message, _exit_status(error))
+    except ModuleNotFoundError as error:
+        library = (error.name or "").partition(".")[0]
+        if library not in EXTRAS:
+            raise
+        return _fail(
+            f"{library} is not installed; run: pip install 'ordo-sequencer[{EXTRAS[library]}]'", EXIT_NO_LIBRARY
+        )
     except typer.Abort as error:
         return _abort(error)
     except KeyboardInterrupt:

@@ -146,6 +146,19 @@ class NodeSettings(Settings):
             raise ValueError(f"cluster.ingress_channel: port {group.port} is this member's own; take another")
         return self
 
+    @model_validator(mode="after")
+    def _no_endpoint_is_shared(self) -> NodeSettings:
+        """Refuse a port that was copied and not changed: two members would be one for others."""
+        taken: dict[str, str] = {}
+        for member in self.member_list:
+            for name in ENDPOINT_NAMES:
+                endpoint, where = getattr(member, name), f"{name} of member {member.id}"
+                if taken.setdefault(endpoint, where) != where:
+                    raise ValueError(
+                        f"members: {endpoint} is {taken[endpoint]} and {where}; give each a port of its own"
+                    )
+        return self
+
     @property
     def member_list(self) -> tuple[Member, ...]:
         return tuple(member.member() for member in self.members)

@@ -93,3 +93,19 @@ def test_missing_libraries_are_one_line(archive: str, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(OrdoError, match=r"ordo.read needs pyarrow; run: pip install 'ordo-sequencer\[local\]'"):
         _ = ordo.read
+
+
+@pytest.mark.parametrize("command", [("pipeline", "audit"), ("pipeline", "index"), ("lake", "run"), ("lake", "check")])
+def test_a_command_without_its_library_says_which_extra_brings_it(
+    archive: str, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """They ended with a traceback and status 1, which says that the log is damaged."""
+    (tmp_path / "pyarrow.py").write_text("raise ModuleNotFoundError('No module', name='pyarrow')\n")
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from ordo.cli import run; sys.exit(run(sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command, archive], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    line = "ordo: pyarrow is not installed; run: pip install 'ordo-sequencer[local]'\n"
+    assert (done.returncode, done.stderr) == (7, line)

@@ -68,6 +68,8 @@ def test_a_good_file_gives_members_and_module_settings(tmp_path: Path) -> None:
         ),
         ("member_id = 1", "member_id = 7", ["member_id=7", "[0, 1]"]),
         ("id = 0", "id = 1", ["must be different"]),
+        ("10.0.0.2:3", "10.0.0.2:2", ["10.0.0.2:2 is consensus of member 1 and log of member 1", "port of its own"]),
+        ("10.0.0.2:1", "10.0.0.1:20000", ["10.0.0.1:20000 is ingress of member 0 and ingress of member 1"]),
         ("port = 20000", "prot = 20000", ["prot", "unknown key"]),
         ('host = "10.0.0.1"', "", ["host and port"]),
         ('"1s"', '"10ms"', ["leader_heartbeat_interval"]),
