@@ -8,8 +8,9 @@
     REQUEST_BY_ID   i64 number, u8 length of the id, id, payload
     CLUSTER     16 bytes identity of the cluster, i64 where that begins in its log, i64 up to where the log is known
 
-Little endian. A request is in the file before it is sent. What is torn at the end was not sent, and is cut off. The
-file is written anew when most of it is of no use any more.
+Little endian. A request is in the file before it is sent. What is torn at the end was not sent, and is cut off. Damage
+with whole records behind it is no torn end: what it took was sent perhaps, and may be lost, so the file is refused, and
+left as it is. The file is written anew when most of it is of no use any more.
 """
 
 from __future__ import annotations
@@ -170,10 +171,16 @@ class Journal:
     def recover(self, identity: bytes, incarnation: int) -> JournalState:
         """Return the recovered content; a new journal begins with the arguments.
 
-        Raises ConfigurationError for a file that is no journal, or that of another identity.
+        Raises ConfigurationError for a file that is no journal, or that of another identity, and StorageError for one
+        that is damaged before its end.
         """
         data = self._store.read()
         state, end = _read(data)
+        if state is not None and _has_record_behind(data, end):
+            raise StorageError(
+                f"journal: damaged at byte {end} of {len(data)}, with whole records behind it: requests may be lost "
+                "there; keep the file, ask the service what it has executed, and go on with another journal"
+            )
         if state is None:
             if data and end == 0 and len(data) >= _HEAD.size + _IDENTITY.size:
                 raise ConfigurationError("journal: the file is there and is no journal; name another one")
@@ -292,6 +299,18 @@ def _read(data: bytes) -> tuple[JournalState | None, int]:
             _apply(state, body)
         offset += _HEAD.size + length_bytes
     return state, offset
+
+
+def _has_record_behind(data: bytes, end: int) -> bool:
+    """Return whether a whole record begins anywhere behind the byte that reading ended at."""
+    for offset in range(end + 1, len(data) - _HEAD.size):
+        length_bytes, checksum = _HEAD.unpack_from(data, offset)
+        start = offset + _HEAD.size
+        if not 0 < length_bytes <= len(data) - start or not IDENTITY <= data[start] <= CLUSTER:
+            continue
+        if zlib.crc32(memoryview(data)[start : start + length_bytes]) == checksum:
+            return True
+    return False
 
 
 def _apply(state: JournalState, body: bytes) -> None:

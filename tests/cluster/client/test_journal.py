@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ordo.cluster.client.requests.journal import Journal, JournalFile, JournalState
-from ordo.runtime.errors import ConfigurationError, StorageInUseError
+from ordo.runtime.errors import ConfigurationError, StorageError, StorageInUseError
 
 NAME = bytes(range(16))
 
@@ -56,13 +56,37 @@ def test_a_torn_end_is_cut_off_wherever_it_is(tmp_path: Path) -> None:
     assert numbers == {(0, 0, 0), (1, 0, 1), (2, 0, 2), (3, 0, 3), (4, 0, 4), (5, 0, 5), (5, 2, 3)}
 
 
-def test_damage_ends_what_is_believed(tmp_path: Path) -> None:
+def test_damage_at_the_end_is_a_torn_end(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     write(path)
     data = bytearray(path.read_bytes())
-    data[data.index(b"request 4")] ^= 1
+    data[-1] ^= 1
     path.write_bytes(data)
-    assert sorted(recover(path).requests) == [1, 2, 3]
+    assert sorted(recover(path).requests) == [1, 2, 3, 4, 5], "the confirmation is not believed"
+
+
+@pytest.mark.parametrize("damaged", [b"request 2", b"request 4", b"request 5"])
+def test_damage_before_the_end_is_refused_and_the_file_stays(tmp_path: Path, damaged: bytes) -> None:
+    """Requests were forgotten in silence, and the file was written anew without them."""
+    path = tmp_path / "journal"
+    write(path)
+    data = bytearray(path.read_bytes())
+    data[place := data.index(damaged)] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(
+        StorageError, match=rf"journal: damaged at byte {place - 17} of {len(data)}, with whole records"
+    ):
+        recover(path)
+    assert path.read_bytes() == data
+
+
+def test_any_length_of_zeros_behind_a_torn_end_is_cut_off(tmp_path: Path) -> None:
+    """What a file system may leave of a write that a loss of power cut."""
+    path = tmp_path / "journal"
+    expected = write(path)
+    for length_bytes in (1, 8, 9, 4096):
+        path.write_bytes(path.read_bytes() + bytes(length_bytes))
+        assert recover(path) == expected
 
 
 def test_one_process_has_it_at_a_time(tmp_path: Path) -> None:
