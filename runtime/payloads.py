@@ -26,7 +26,7 @@ def to_utf8(text: str) -> bytes:
 
 
 def shorten_utf8(text: bytes, length_bytes_max: int) -> bytes:
-    """Return the beginning of a text in UTF-8, of so many bytes, where it ends with an ellipsis."""
+    """Return the beginning of a text in UTF-8, of this many bytes at most, where it ends with an ellipsis."""
     return text[: max(length_bytes_max - 3, 0)].decode("utf-8", "ignore").encode() + b"..."
 
 
