@@ -206,6 +206,7 @@ def open_recordings(
         if storage:
             raise PipelineError("the options of a file system are for copies in object storage; leave them out")
         return open_nodes(directories, wanted, commit, Access(), by_member=by_member)
+    _check_each_once(directories)
     names = names or node_names(path for path in directories if not is_copy(path))
     commits = [commit] if len(directories) == 1 else commit.split(",")
     if len(commits) == 1:
@@ -222,6 +223,16 @@ def open_recordings(
         )
     ]
     return _told_apart(found)
+
+
+def _check_each_once(directories: list[str]) -> None:
+    """Raise PipelineError for a folder given twice: its rows would come twice, and an audit would prove nothing."""
+    met: set[str] = set()
+    for directory in directories:
+        folder = directory.rstrip("/") if is_copy(directory) else os.path.realpath(directory)
+        if folder in met:
+            raise PipelineError(f"{directory} is given twice; give each folder once")
+        met.add(folder)
 
 
 def with_owners(recordings: Iterable[Recording]) -> list[Recording]:

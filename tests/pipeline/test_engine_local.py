@@ -158,7 +158,8 @@ def test_folders_may_have_any_name(tmp_path: Path, name: str) -> None:
     folder, _ = write_log(tmp_path / name, (4, 8))
     count = ordo.read(folder, columns="kind").to_arrow().num_rows
     assert count > 5
-    assert ordo.read([folder, folder], columns="kind", nodes="x,y").to_arrow().num_rows == 2 * count
+    other, _ = write_log(tmp_path / f"other {name}", (4, 8))
+    assert ordo.read([folder, other], columns="kind", nodes="x,y").to_arrow().num_rows == 2 * count
     done = CliRunner().invoke(app, ["query", folder, "--sql", "SELECT count(*) AS n FROM log", "--format", "csv"])
     assert done.exit_code == 0 and done.output.split() == ["n", str(count)], done.output
     report = ["--engine", "local", "--report", str(tmp_path / "report")]

@@ -11,6 +11,7 @@ import pytest
 
 import ordo
 from ordo import OrdoError
+from ordo.cli import run as run_command
 from ordo.pipeline.decoding.errors import CorruptRecordingError, PipelineError
 from ordo.pipeline.generate import LogShape, generate_log
 
@@ -70,6 +71,16 @@ def test_damage_is_an_error_at_its_position(tmp_path: Path) -> None:
 def test_wrong_options_are_named(archive: str, options: dict[str, str], words: str) -> None:
     with pytest.raises(PipelineError, match=words):
         ordo.read(archive, **options)
+
+
+def test_a_folder_that_is_given_twice_is_refused(archive: str, tmp_path: Path) -> None:
+    """Each of its rows came twice, and an audit compared it with itself."""
+    link = tmp_path / "archive"
+    link.symlink_to(archive)
+    for paths in ([archive, archive], [archive, f"{archive}/"], [archive, str(link)], f"{archive},{archive}"):
+        with pytest.raises(PipelineError, match="is given twice; give each folder once"):
+            ordo.read(paths).to_arrow()
+    assert run_command(["pipeline", "audit", archive, archive, "--report", str(tmp_path / "page")]) == 6
 
 
 def run(program: str) -> str:
