@@ -99,11 +99,17 @@ class Survey:
         return (*self.answered, *self.silent)
 
 
-def survey(addresses: Sequence[str], access: Access | None = None, unawaited: Collection[str] = ()) -> Survey:
+def survey(
+    addresses: Sequence[str],
+    access: Access | None = None,
+    unawaited: Collection[str] = (),
+    cluster: KnownCluster | None = None,
+) -> Survey:
     """Ask all nodes at once how much of the log they have, committed.
 
-    Waits until one has answered, then a little for the others, though not for those in `unawaited`. Raises ArchiveError
-    when none of them answers within the access's timeout, OtherClusterError when they are of two clusters.
+    Waits until one has answered, then a little for the others, though not for those in `unawaited`. `cluster`: the one
+    that is known, up to a position, of which the nodes' logs have to be. Raises ArchiveError when none of them answers
+    within the access's timeout, OtherClusterError when they are of two clusters.
     """
     access = access or Access()
     check_list("addresses", addresses)
@@ -111,23 +117,29 @@ def survey(addresses: Sequence[str], access: Access | None = None, unawaited: Co
         raise ConfigurationError("addresses: give the archive endpoint of at least one member")
     transport = access.transport()
     try:
-        return _Surveyor(transport, addresses, access, unawaited).run()
+        return _Surveyor(transport, addresses, access, unawaited, cluster or KnownCluster()).run()
     finally:
         transport.close()
 
 
 class _Surveyor:
     def __init__(
-        self, transport: ClientTransport, addresses: Sequence[str], access: Access, unawaited: Collection[str]
+        self,
+        transport: ClientTransport,
+        addresses: Sequence[str],
+        access: Access,
+        unawaited: Collection[str],
+        cluster: KnownCluster,
     ) -> None:
         self._transport = transport
         self._access = access
         self._addresses = list(dict.fromkeys(addresses))
         self._unawaited = frozenset(unawaited)
         self._sources: dict[str, LogSource] = {}
-        self._cluster = KnownCluster()
+        self._cluster = cluster
         self._problems: dict[str, str] = {}
         self._refused: set[str] = set()
+        self._unproven: set[str] = set()
 
     def run(self) -> Survey:
         deadline_ns = self._transport.clock.now() + round(self._access.timeout_s * SECOND_NS)
@@ -173,7 +185,11 @@ class _Surveyor:
                 self._problems[address] = str(error)
 
     def _note_refusal(self, address: str, source: LogSource) -> None:
-        """Raise ArchiveError when every node refuses."""
+        """Raise ArchiveError when every node refuses; none may be able to show whose log it has."""
+        if source.is_unproven:
+            self._unproven.add(address)
+        if len(self._unproven) == len(self._addresses):
+            self._cluster.refuse_unproven(address, source.reason)
         if source.is_refused:
             self._refused.add(address)
         if len(self._refused) == len(self._addresses):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from ordo.archive.client.client import ArchiveClient
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.archive.segments.frames import reseal
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import Origin
 from ordo.cluster.wire.streams import LOG_STREAM_ID
 from ordo.follow.recordings.ranges import Access, DamagedRangeError, OneNode, RangeReader, Survey, survey
@@ -50,13 +51,15 @@ def parse_addresses(path: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(listed))
 
 
-def ask_nodes(addresses: tuple[str, ...], access: Access, unawaited: tuple[str, ...] = ()) -> Survey:
-    """Return what these nodes have of the log, together.
+def ask_nodes(
+    addresses: tuple[str, ...], access: Access, unawaited: tuple[str, ...] = (), cluster: KnownCluster | None = None
+) -> Survey:
+    """Return what these nodes have of the log, together. `cluster`: the one that is known, up to a position.
 
     Raises PipelineError when no node answers, OtherClusterError when they are of two clusters.
     """
     try:
-        return survey(addresses, access, unawaited)
+        return survey(addresses, access, unawaited, cluster)
     except OtherClusterError:
         raise
     except OrdoError as error:
@@ -90,6 +93,13 @@ class NodeFile:
     def cluster(self) -> Origin | None:
         """Return which cluster's log it is, where that is known."""
         return self.origin
+
+    def prove(self, known: KnownCluster) -> None:
+        """Have the nodes show that their log goes on with what is known.
+
+        Raises OtherClusterError, PipelineError.
+        """
+        ask_nodes(self.addresses, self.access, cluster=known)
 
     def cursor(
         self, descriptor: RecordingDescriptor, base: int, start: int, end: int, verify: bool, exact: bool

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.module.state.state_store import StateStore
-from ordo.cluster.wire.log_identity import Origin
+from ordo.cluster.wire.log_identity import Origin, identity_at
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.runtime.errors import OrdoError
 from ordo.runtime.io.storage import FileStorage
@@ -67,6 +67,18 @@ def stored_origin(directory: str) -> Origin | None:
             return store.folder.origin
     except (OrdoError, struct.error):
         return None
+
+
+def past_identity(directory: str, position: int) -> bytes:
+    """Return whose log the member's was where a record of it ends; empty where its store does not say it."""
+    if not has_store(directory):
+        return b""
+    try:
+        with _open(directory) as store:
+            terms = store.load().terms
+            return identity_at(position, terms, store.folder.origins()) if terms else b""
+    except (OrdoError, struct.error):
+        return b""
 
 
 def tells_identities(directory: str) -> bool:

@@ -15,6 +15,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from ordo.archive.segments.catalog import RecordingDescriptor
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import Origin
 from ordo.follow.entries import EntryKind, record_filter
 from ordo.follow.recordings.log_source import REPLAY_STREAM_ID
@@ -67,6 +68,13 @@ class NetworkLog:
     def survey(self, unawaited: tuple[str, ...] = ()) -> Survey:
         """Raise PipelineError when no node answers, OtherClusterError when they are of two clusters."""
         return ask_nodes(self.addresses, self.access, unawaited)
+
+    def prove(self, known: KnownCluster) -> None:
+        """Have the nodes show that their log goes on with what is known.
+
+        Raises OtherClusterError, PipelineError.
+        """
+        ask_nodes(self.addresses, self.access, cluster=known)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from ordo.pipeline.recordings.commit import live_commit_position
 from ordo.pipeline.recordings.member_store import (
     SnapshotOwner,
     has_store,
+    past_identity,
     snapshot_owners,
     stored_origin,
     tells_identities,
@@ -256,7 +257,9 @@ def check_one_cluster(
 ) -> None:
     """Raise OtherClusterError for folders or copies that are of another cluster than the known one, or than the first.
 
-    Those that do not say whose they are pass. `looks_into_logs`: also what was recorded without being committed counts.
+    Those that do not say whose they are pass, and those whose newest identity begins after what is known, unless a
+    member's store, or nodes, say that their log was another's before. `looks_into_logs`: also what was recorded without
+    being committed counts.
     """
     known = known or KnownCluster(remedy="give folders of one cluster")
     folders: dict[str, list[Recording]] = {}
@@ -265,8 +268,23 @@ def check_one_cluster(
     for directory, entries in folders.items():
         told = whose_log(directory, entries, looks_into_logs=looks_into_logs)
         known.admits(told, directory)
+        _prove(known, told, directory, entries)
         known.check()
         known.adopt(told, directory)
+
+
+def _prove(known: KnownCluster, told: Log | None, directory: str, entries: list[Recording]) -> None:
+    """Find out whose log it was where the known one ends, if it has got another identity since."""
+    doubt, own = known.find_doubt(told), known.origin
+    if told is None or own is None or doubt is None or known.error is not None:
+        return
+    if told.identity == own.identity or known.is_behind(told):
+        return
+    stored = entries[0].copied[0].stored if entries[0].copied else None
+    if isinstance(stored, NodeFile):
+        stored.prove(known)
+    elif stored is None and (identity := past_identity(directory, doubt)):
+        known.is_beginning_of(told, identity, directory)
 
 
 def whose_log(directory: str, entries: Iterable[Recording], *, looks_into_logs: bool = True) -> Log | None:

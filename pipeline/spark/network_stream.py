@@ -93,13 +93,12 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._check_not_another(after, found)
         return with_cluster({KEY: self._end_of_batch(after, found, limit)}, found.origin)
 
-    @staticmethod
-    def _of_checkpoint(offset: Offset, position: int, found: Survey) -> Survey:
+    def _of_checkpoint(self, offset: Offset, position: int, found: Survey) -> Survey:
         """Return what was found, with the identity of the cluster that the checkpoint belongs to from now on.
 
         Raises OtherClusterError where the nodes are of another one.
         """
-        return replace(found, origin=check_survey(offset, position, found))
+        return replace(found, origin=check_survey(offset, position, found, self._log.prove))
 
     def _end_of_batch(self, after: int, found: Survey, limit: ReadLimit) -> int:
         upto = found.end_position if self._frozen is None else min(self._frozen, found.end_position)

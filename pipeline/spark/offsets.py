@@ -8,7 +8,7 @@ latter; a stream takes it at its next batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ordo.cluster.wire.known_cluster import KnownCluster
@@ -39,12 +39,20 @@ def check_folders(offset: Offset, recordings: Iterable[Recording]) -> Origin | N
     return known.origin
 
 
-def check_survey(offset: Offset, position: int, found: Survey) -> Origin | None:
-    """As `check_folders`, of what nodes have said. `position`: up to here the offset's log was read."""
+def check_survey(
+    offset: Offset, position: int, found: Survey, prove: Callable[[KnownCluster], object]
+) -> Origin | None:
+    """As `check_folders`, of what nodes have said. `position`: up to here the offset's log was read.
+
+    `prove` has the nodes show that their log goes on with it, where they have another identity by now.
+    """
     known, origin, addresses = _known(offset, position), found.origin, ", ".join(found.answered)
     told = None if origin is None else Log(origin.identity, origin.position, origin.position)
     known.admits(told, addresses)
     known.check()
+    has_changed = told is not None and known.origin is not None and told.identity != known.origin.identity
+    if has_changed and known.find_doubt(told) is not None and not known.is_behind(told):
+        prove(known)
     known.adopt(told, addresses)
     return known.origin
 

@@ -18,7 +18,8 @@ from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.module.state.folder_rows import Owner
 from ordo.cluster.module.state.state_store import StateStore
 from ordo.cluster.wire import ordo_codecs
-from ordo.cluster.wire.log_identity import Origin, find_origin, identity_text, unpack_identity
+from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.cluster.wire.log_identity import TERM_LEAP, Origin, find_origin, identity_text, unpack_identity
 from ordo.follow.recordings.ranges import Survey
 from ordo.pipeline.alerts.state_watch import StateWatch
 from ordo.pipeline.decoding.errors import PipelineError
@@ -34,6 +35,7 @@ from ordo.pipeline.recordings.object_store import Store
 from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.recordings.recordings import open_recordings, whose_log
 from ordo.pipeline.spark.network_stream import NetworkPartition, NetworkStreamReader
+from ordo.pipeline.spark.offsets import check_survey, with_cluster
 from ordo.pipeline.spark.source import LogStreamReader
 from ordo.runtime.errors import OtherClusterError
 from ordo.runtime.io.storage import FileStorage
@@ -288,6 +290,42 @@ def test_an_export_goes_on_with_the_cluster_that_was_restored_from_it(one: str, 
             checked_origin(recordings, {"node0/0": exported}, ONE, "target")
     else:
         assert checked_origin(recordings, {"node0/0": exported}, ONE, "target") == (LATER, 1 << 20)
+
+
+@pytest.mark.parametrize(("exported", "is_two"), [(320, False), (640, True)])
+def test_an_export_goes_on_only_where_what_was_exported_is_a_beginning(one: str, exported: int, is_two: bool) -> None:
+    """Two clusters went on with the log; what the first one dropped may have been exported before the second began."""
+    between = Origin(b"2" * 16, 352)
+    write_store(one, ONE)
+    store = StateStore(FileStorage(open_lmdb).open_metadata(str(Path(one).parent / "cluster" / "state.mdb")))
+    for row in ((0, 0), (TERM_LEAP, 320), (2 * TERM_LEAP, 1 << 20)):
+        store.put_term(*row)
+    for origin in (between, Origin(LATER, (1 << 20) + 32)):
+        store.folder.put_origin(origin)
+    store.close()
+    recordings = open_recordings([one])
+    if is_two:
+        with pytest.raises(OtherClusterError, match="the export target of the one"):
+            checked_origin(recordings, {"node0/0": exported}, ONE, "target")
+    else:
+        assert checked_origin(recordings, {"node0/0": exported}, ONE, "target") == (LATER, (1 << 20) + 32)
+
+
+def test_a_stream_over_the_network_has_nodes_show_that_they_go_on_with_it() -> None:
+    proven = list[KnownCluster]()
+
+    def prove(known: KnownCluster) -> None:
+        proven.append(known)
+        known.refuse_unproven("node0:9014", "cannot show it")
+        known.check()
+
+    end = with_cluster({"log": 1 << 10}, ONE)
+    found = survey_of(Origin(LATER, 1 << 19))
+    with pytest.raises(OtherClusterError, match="node0:9014: cannot show it: begin with a new checkpoint"):
+        check_survey(end, 1 << 10, found, prove)
+    assert [one.position for one in proven] == [1 << 10]
+    assert check_survey(end, 1 << 10, survey_of(ONE), prove) == ONE and len(proven) == 1
+    assert check_survey(end, 1 << 10, found, lambda known: None) == (LATER, 1 << 19)
 
 
 def stream(*folders: str) -> LogStreamReader:

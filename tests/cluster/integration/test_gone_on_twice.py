@@ -11,8 +11,11 @@ from typing import NamedTuple
 import pytest
 
 from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.cluster.wire.log_identity import parse_identity
 from ordo.deploy.launcher import LocalCluster
 from ordo.follow.reader import LogReader
+from ordo.pipeline.recordings.network import NetworkLog
 from ordo.runtime.errors import OtherClusterError
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.test_backup import status_of
@@ -121,6 +124,17 @@ def test_a_standby_goes_on_only_where_its_log_is_a_beginning(line: Line) -> None
     line.behind.standby.follow(line.ingress)
     with line.behind.standby.running():
         line.behind.standby.await_position(line.end)
+
+
+def test_a_checkpoint_goes_on_only_where_what_was_read_is_a_beginning(line: Line) -> None:
+    def prove(away: Away) -> None:
+        known = KnownCluster(parse_identity(away.cluster), "the checkpoint")
+        known.position = away.kept
+        NetworkLog((archive_of(line.ingress),)).prove(known)
+
+    with pytest.raises(OtherClusterError, match=r"is of the cluster with identity .* and the checkpoint of the one"):
+        prove(line.ahead)
+    prove(line.behind)
 
 
 def test_a_reader_goes_on_only_where_what_it_read_is_a_beginning(line: Line) -> None:
