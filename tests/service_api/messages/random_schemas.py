@@ -94,7 +94,7 @@ class SchemaMaker:
         return "big" if self._big else "little"
 
     def _room(self) -> int:
-        return 0 if self._is_plain or self._random.random() < 0.8 else 4_000
+        return 0 if self._is_plain or self._random.random() < 0.8 else 40_000
 
     def _name(self, taken: set[str]) -> str:
         wanted = self._random.choice(NAMES) if self._random.random() < 0.3 and not self._is_plain else ""
@@ -256,7 +256,7 @@ class SchemaMaker:
             is_optional = drawn.has_null and self._random.random() < 0.4
             annotation = drawn.annotation
             if self._random.random() < 0.1:
-                annotation = Annotated[annotation, At(place * 100)]
+                annotation = Annotated[annotation, At(place * (100 if depth else 1_000))]
             annotations[name] = annotation | None if is_optional else annotation
             makes[name] = drawn.make
         name = self._own("Pair") if self._is_plain else self._random.choice(["Pair", "messageHeader", "Message1"])
