@@ -126,8 +126,10 @@ class AppExecutor:
         if entry.kind is EntryKind.APP_VERSION and entry.values.group != self.group:
             return
         cluster.begin_record(entry.position, entry.timestamp, entry.leadership_term_id)
-        self._fire_timers(entry.timestamp)
         kind = entry.kind
+        if kind is EntryKind.NEW_TERM:
+            self._take_time_unit(entry)
+        self._fire_timers(entry.timestamp)
         if kind is EntryKind.MESSAGE:
             self._on_message(entry)
         elif kind in (EntryKind.REQUEST, EntryKind.OUTPUT):
@@ -265,12 +267,18 @@ class AppExecutor:
         if session is not None:
             self._call("on_session_close", session, entry.timestamp, CloseReason(entry.values.close_reason))
 
+    def _take_time_unit(self, entry: LogEntry) -> None:
+        """Go on in the unit of the log's time that the first record of a term names, before timers are fired in it."""
+        unit = find_time_unit(entry.values.time_unit)
+        if unit is None:
+            raise ClusterError(f"log: time_unit={entry.values.time_unit} at position={entry.position} is none")
+        former, self.cluster.time_unit = self.cluster.time_unit, unit
+        if former not in (None, unit):
+            self.cluster.timers.rescale(former, unit)
+            self._call("on_time_unit", former, unit)
+
     def _on_new_term(self, entry: LogEntry) -> None:
         values = entry.values
-        unit = find_time_unit(values.time_unit)
-        if unit is None:
-            raise ClusterError(f"log: time_unit={values.time_unit} at position={entry.position} is none")
-        self.cluster.time_unit = unit
         event = NewLeadershipTermEvent(
             values.leadership_term_id,
             values.log_position,
@@ -278,7 +286,7 @@ class AppExecutor:
             values.term_base_log_position,
             values.leader_member_id,
             values.log_session_id,
-            self.cluster.time_unit,
+            self.cluster.time_unit or TimeUnit.MILLIS,
             values.app_version,
         )
         self._call("on_new_leadership_term", event)

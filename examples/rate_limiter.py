@@ -5,7 +5,7 @@ ordo node --config node.toml --service examples.rate_limiter:RateLimiter
 
 import json
 
-from ordo import ClientSession, Cluster, ClusteredService, Header, Reject, SnapshotReader, SnapshotWriter
+from ordo import ClientSession, Cluster, ClusteredService, Header, Reject, SnapshotReader, SnapshotWriter, TimeUnit
 
 TOKENS_MAX = 10
 REFILL_MS = 100
@@ -43,6 +43,9 @@ class RateLimiter(ClusteredService):
             return str(-(-wait_ns // 1_000_000)).encode()
         self.full_from[key] = full_from
         return b"0"
+
+    def on_time_unit(self, former: TimeUnit, unit: TimeUnit) -> None:
+        self.full_from = {key: former.rescale(time, unit) for key, time in self.full_from.items()}
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         writer.write(json.dumps(self.full_from, sort_keys=True).encode())

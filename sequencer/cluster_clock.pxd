@@ -15,7 +15,8 @@ cdef class ClusterClock:
     last call, as the beginning of a duty cycle is.
     """
     cdef Clock _clock
-    cdef readonly int64_t unit_ns         # the length of the cluster's unit of time
+    cdef readonly object unit             # the unit of time at the end of this member's log
+    cdef readonly int64_t unit_ns         # its length
     cdef int64_t _earliest                # time begins here where the wall clock is behind: its size tells the unit
     cdef int64_t _limit                   # timestamps from here on are those of no clock
     cdef int64_t _offset_ns               # cluster time minus monotonic time
@@ -24,6 +25,7 @@ cdef class ClusterClock:
     cdef int64_t _told                    # the latest time that was asked for: what was stamped with it may not be in the log yet
     cdef int64_t _held                    # the time that does not go on now; 0: it goes on
     cdef int64_t alarm                    # cluster time at which a timer is due; INT64_MAX: none is known
+    cdef int _take_unit(self, object unit) except -1
     cdef int64_t time(self, int64_t now_ns) noexcept nogil
     cdef int64_t hold(self, int64_t now_ns) noexcept nogil    # this is the time until `release`: many records are stamped with it
     cdef void release(self) noexcept nogil

@@ -14,12 +14,29 @@ cdef int64_t TIME_MS_LIMIT = <int64_t> 1 << 43   # beyond the year 2240: no cloc
 cdef class ClusterClock:
     def __init__(self, Clock clock not None, unit=TimeUnit.MILLIS):
         self._clock = clock
-        self.unit_ns = unit.length_ns
-        self._limit = TIME_MS_LIMIT * (MILLISECOND_NS // self.unit_ns)
-        self._earliest = self._latest = EARLIEST[unit]
-        self.alarm = INT64_MAX
+        self._take_unit(unit)
+        self._latest = self._earliest
         self._slewed_ns = clock.nano_time()
         self._offset_ns = max(<int64_t> clock.epoch_time_ns(), self._earliest * self.unit_ns) - self._slewed_ns
+
+    cdef int _take_unit(self, object unit) except -1:
+        self.unit = unit
+        self.unit_ns = unit.length_ns
+        self._limit = TIME_MS_LIMIT * (MILLISECOND_NS // self.unit_ns)
+        self._earliest = EARLIEST[unit]
+        self.alarm = INT64_MAX
+        return 0
+
+    def set_unit(self, unit):
+        """Go on in another unit, from the same moment: that of the log's end (docs/CONCEPTS.md, Time)."""
+        former = self.unit
+        if unit is former:
+            return
+        self._take_unit(unit)
+        self._latest = max(<int64_t> former.rescale(self._latest, unit), self._earliest)
+        self._told = former.rescale(self._told, unit)
+        self._held = former.rescale(self._held, unit)
+        self._offset_ns = max(self._offset_ns, self._earliest * self.unit_ns - <int64_t> self._clock.nano_time())
 
     cdef int64_t time(self, int64_t now_ns) noexcept nogil:
         cdef int64_t step_max_ns = (now_ns - self._slewed_ns) // SLEW_DIVISOR

@@ -214,6 +214,11 @@ class Composition(ClusteredService):
         for machine in self.parts:
             machine.on_new_leadership_term(event)
 
+    def on_time_unit(self, former: TimeUnit, unit: TimeUnit) -> None:
+        """Have all machines convert the times of their states."""
+        for machine in self.parts:
+            machine.on_time_unit(former, unit)
+
     def do_background_work(self, now_ns: int) -> int:
         """Do the background work of all machines; return how much was done."""
         return sum(machine.do_background_work(now_ns) for machine in self.parts)

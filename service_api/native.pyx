@@ -130,6 +130,10 @@ cdef class NativeClusteredService:
     def on_new_leadership_term(self, event):
         """Handle the first record of a leadership term."""
 
+    def on_time_unit(self, former, unit):
+        """Convert the times of the state from one unit to a finer one; called where overridden."""
+        raise NotImplementedError(f"{type(self).__name__} has no on_time_unit")
+
     def do_background_work(self, now_ns):
         """Do background work, in every duty cycle, given the monotonic clock. Not part of the state machine. Returns >
         0 if work was done."""

@@ -138,6 +138,15 @@ class ClusteredService:
     def on_new_leadership_term(self, event: NewLeadershipTermEvent) -> None:
         """Handle the beginning of a leadership term, whose first record this is."""
 
+    def on_time_unit(self, former: TimeUnit, unit: TimeUnit) -> None:
+        """Convert the times of the state: from this record on timestamps are in `unit`, which is finer than `former`.
+
+        `former.rescale(value, unit)` converts one. Timers are converted already. A log changes its unit only if the
+        setting `time_unit_from` says so and this is overridden; a service whose state has no times overrides it with
+        nothing. `on_new_leadership_term` follows.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no on_time_unit")
+
     def do_background_work(self, now_ns: int) -> int:
         """Do background work, in every duty cycle, given the monotonic clock.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from operator import index
 
 from ordo.runtime.errors import ServiceCallError
+from ordo.runtime.native.cluster_time import TimeUnit
 
 NUMBER_MIN, NUMBER_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -50,6 +51,10 @@ class ServiceTimers:
             return False
         del self._deadlines[correlation_id]
         return True
+
+    def rescale(self, former: TimeUnit, unit: TimeUnit) -> None:
+        """Give all deadlines the unit that the log's time has from here on."""
+        self._deadlines = {one: former.rescale(deadline, unit) for one, deadline in self._deadlines.items()}
 
     def get_deadline(self, correlation_id: int) -> int | None:
         return self._deadlines.get(correlation_id)

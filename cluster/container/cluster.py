@@ -88,6 +88,15 @@ class ContainerCluster:
         self._control.send(ordo_codecs.TIMER_EXECUTED.encode(correlation_id=correlation_id, timestamp=timestamp))
         return self.timers.fire(correlation_id, timestamp)
 
+    def take_time_unit(self, unit: TimeUnit) -> TimeUnit | None:
+        """Go on in the unit of the log's time from this record on; return the former one, if it was another."""
+        former, self.time_unit = self.time_unit, unit
+        if former in (None, unit):
+            return None
+        self.timers.rescale(former, unit)
+        self._control.send_time_unit(unit)
+        return former
+
     def offer(self, payload: Payload, *, id: bytes | None = None) -> int:
         self._loop.check_allowed("offer")
         if id is not None:

@@ -29,6 +29,7 @@ EXECUTING_CALLBACKS = (
     "on_session_open",
     "on_session_close",
     "on_timer_event",
+    "on_time_unit",
     "on_new_leadership_term",
 )
 """Callbacks that execute a record."""

@@ -54,7 +54,7 @@ from ordo.runtime.native.memory import FileMemoryProvider, MemoryProvider
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.sbe import bind
 from ordo.service_api import snapshot as service_snapshot
-from ordo.service_api.service import NewLeadershipTermEvent, Service
+from ordo.service_api.service import NewLeadershipTermEvent, Service, TimeUnit
 from ordo.service_api.state_hash import hash_state, implements_state_hash
 from ordo.transport.streams.publication import MAX_MESSAGE_LENGTH
 
@@ -392,10 +392,12 @@ class ServiceContainer(ContainerLoop):
         time_unit = find_time_unit(event.time_unit)
         if time_unit is None:
             raise ClusterError(f"log: time_unit={event.time_unit} at {position=} is none")
-        if self.cluster.time_unit not in (None, time_unit):
-            raise ClusterError(f"log: time unit {time_unit.name} at {position=}, was {self.cluster.time_unit}")
-        self.cluster.time_unit = time_unit
         self.set_log_state(position, event.timestamp, event.leadership_term_id)
+        if time_unit < (self.cluster.time_unit or TimeUnit.MILLIS):
+            raise ClusterError(f"log: time unit {time_unit.name} at {position=}, was {self.cluster.time_unit}")
+        former = self.cluster.take_time_unit(time_unit)
+        if former is not None:
+            self.execution.invoke("on_time_unit", True, former, time_unit)
         term = NewLeadershipTermEvent(
             event.leadership_term_id,
             event.log_position,

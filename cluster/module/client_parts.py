@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ordo.archive.protocol.own_codecs import ToldIdentity
     from ordo.cluster.module.member_parts import Foundation
     from ordo.cluster.module.members.outgoing_messages import OutgoingMessages
+    from ordo.runtime.native.cluster_time import TimeUnit
     from ordo.transport.streams.image import Image
 
 SESSION_ID_MAX = 2**62
@@ -36,6 +37,11 @@ class ClientParts:
     services: Services
     leader_ingress: LeaderIngress
     quotas: SessionQuotas
+    session_timeout_ns: int
+
+    def take_time_unit(self, unit: TimeUnit) -> None:
+        """Measure the silence of sessions in this unit, that of the term which this member begins to lead."""
+        self.sessions.session_timeout = self.requests.session_timeout = self.session_timeout_ns // unit.length_ns
 
 
 def make_client_parts(
@@ -75,7 +81,7 @@ def make_client_parts(
     notices = SessionNotices(member, sessions)
     quota_counters = QuotaCounters.of(client, config.cluster_id)
     quotas = SessionQuotas(config.quotas, config.principals, sequencer, sessions, notices, quota_counters)
-    return ClientParts(sessions, notices, requests, services, leader_ingress, quotas)
+    return ClientParts(sessions, notices, requests, services, leader_ingress, quotas, config.session_timeout_ns)
 
 
 def make_queries(

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from ordo.cluster.module.committed_log import CommittedLog
     from ordo.cluster.module.leader_duties import LeaderDuties
     from ordo.cluster.module.log.ingress_gate import IngressGate
+    from ordo.cluster.module.log_rules import LogRules
     from ordo.cluster.module.member_parts import Foundation
     from ordo.cluster.module.members.membership import Membership
     from ordo.cluster.module.members.outgoing_messages import OutgoingMessages
     from ordo.cluster.module.members.standings import Standings
-    from ordo.cluster.module.versions.versions import Versions
 
 RENEWAL_PATIENCE_NS = 30_000_000_000
 """How long a member that lacks data waits for the snapshot behind which its log begins anew."""
@@ -33,7 +33,7 @@ class ConsensusCommands:
         outgoing: OutgoingMessages,
         membership: Membership,
         standings: Standings,
-        versions: Versions,
+        rules: LogRules,
         committed: CommittedLog,
         gate: IngressGate,
         duties: LeaderDuties,
@@ -49,7 +49,7 @@ class ConsensusCommands:
         self._outgoing = outgoing
         self._membership = membership
         self._standings = standings
-        self._versions = versions
+        self._rules = rules
         self._committed = committed
         self._renewal_deadline_ns = 0
         self._gate = gate
@@ -122,9 +122,10 @@ class ConsensusCommands:
         member, log = self._member, self._log
         member.leadership_term_id = leadership_term_id
         try:
-            app_version = self._versions.of_first_record()
+            app_version = self._rules.versions.of_first_record()
             session_id = log.lead(leadership_term_id, base_position, self._membership.others, now_ns)
-            end = log.append_first_record(leadership_term_id, base_position, member.cluster_time, app_version)
+            unit = self._rules.time.begin_term()
+            end = log.append_first_record(leadership_term_id, base_position, member.cluster_time, unit, app_version)
         except StorageError:
             raise
         except OrdoError as error:

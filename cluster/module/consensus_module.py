@@ -215,7 +215,7 @@ class ConsensusModule:
             self.member, clients, controls.control, start, room, rules, duties, self._on_configuration
         )
         made = ConsensusCommands(
-            self.base, outgoing, self.membership, standings, rules.versions, self.committed, controls.gate, duties
+            self.base, outgoing, self.membership, standings, rules, self.committed, controls.gate, duties
         )
         self.committed.attach(handlers.handlers, self.membership, rules, self.snapshots, made.carry_out)
         controls.gate.attach(self.member, controls.transfer, controls.termination, controls.control, room)
@@ -304,7 +304,7 @@ class ConsensusModule:
             self.base.config.service_count,
             self.snapshots,
             self.controls.termination,
-            list_report_handlers(self.member, self.clients.notices, self.rules, self.exchange),
+            list_report_handlers(self.member, self.clients.notices, self.clients.services, self.rules, self.exchange),
             answer_question=self.operators.answers.answer_question,
             on_ready=self.exchange.retention.note_service_ready,
             on_state_kept=self.held.doubt.on_state_kept,

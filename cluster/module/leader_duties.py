@@ -48,6 +48,7 @@ class LeaderDuties:
     def _serve(self, leadership_term_id: int) -> None:
         member, clients = self._member, self._clients
         member.serve(leadership_term_id)
+        clients.take_time_unit(member.clock_watch.clock.unit)
         clients.sessions.lead(member, member.cluster_time, clients.requests.message_bytes_max)
         clients.leader_ingress.lead()
         self._room.lead()

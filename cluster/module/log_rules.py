@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ordo.cluster.module.versions.state_hashes import StateHashes
     from ordo.cluster.module.versions.versions import Versions
     from ordo.cluster.wire.log_identity import LogIdentity
-    from ordo.runtime.native.cluster_time import TimeUnit
     from ordo.runtime.sbe import Message
     from ordo.service_api.messages.logged import LoggedSchema
 
@@ -58,7 +57,7 @@ class LogRules:
         self.hashes = hashes
         self.skips = skips
         self.clock = clock
-        self._time = time
+        self.time = time
         self.schemas = schemas
         self.handlers: dict[Message, Callable[[LogRecord], None]] = {
             ordo_codecs.VERSION_EVENT: versions.execute,
@@ -71,14 +70,18 @@ class LogRules:
 
     def start(self, recovery: Recovery) -> None:
         """Set what is known before the log is read. Raises ClusterError for a snapshot that this member cannot use."""
-        self._time.start(recovery)
+        self.time.start(recovery)
         self.levels.start(recovery.level)
         self.identity.start(
             recovery.log_identity, recovery.first_origin, has_log=recovery.has_log, past=recovery.past_origins
         )
 
     def go_on_from(self, log_position: int, contents: ModuleSnapshot | None) -> None:
-        """Continue from the starting snapshot, after the log was read; position 0 without one."""
+        """Continue from the starting snapshot, after the log was read; position 0 without one.
+
+        Raises ClusterError for a log that this member's settings do not allow.
+        """
+        self.time.go_on()
         self.skips.start(contents.skips if contents else [], log_position)
         if contents is not None:
             self.versions.log.start([contents.version_of(one) for one in range(len(contents.trackers))])
@@ -87,8 +90,8 @@ class LogRules:
 
     def on_record(self, record: LogRecord) -> None:
         """Note a record of this member's durable log; it need not be committed. Raises ClusterError."""
-        self._time.on_record(record)
         self.levels.on_record(record)
+        self.time.on_record(record)
         self.identity.on_record(record)
         self.versions.log.on_record(*record)
         self.hashes.on_record(record)
@@ -98,13 +101,8 @@ class LogRules:
 
     def truncate(self, position: int) -> None:
         """Forget what was read beyond `position`, where the log was cut."""
-        for one in (self.levels, self.identity, self.versions.log, self.hashes, self.skips, self.schemas):
+        for one in (self.time, self.levels, self.identity, self.versions.log, self.hashes, self.skips, self.schemas):
             one.truncate(position)
-
-    @property
-    def time_unit(self) -> TimeUnit:
-        """The unit of the log's time."""
-        return self._time.unit
 
     def version_at(self, log_position: int) -> int:
         """Return the version of service 0 at a position, which the log's records and snapshots name."""

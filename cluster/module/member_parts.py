@@ -33,7 +33,9 @@ from ordo.cluster.module.versions.state_hashes import StateHashes
 from ordo.cluster.module.versions.version_lacks import VersionLacks
 from ordo.cluster.module.versions.versions import Versions
 from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.codecs import find_time_unit
 from ordo.cluster.wire.sessions.ingress_notice import encode_failure
+from ordo.runtime.errors import ClusterError
 from ordo.runtime.native.time_units import SECOND_NS
 from ordo.runtime.sbe import bind
 
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from ordo.archive.archive import Archive
     from ordo.cluster.module.log.log_keeper import LogKeeper
     from ordo.cluster.module.services.service_reports import ReportHandler
+    from ordo.cluster.module.services.services import Services
     from ordo.cluster.module.sessions.session_notices import SessionNotices
     from ordo.cluster.module.state.commit_note import CommitNote
     from ordo.cluster.module.state.counters import ModuleCounters
@@ -166,9 +169,16 @@ def make_rules(base: Foundation, held: HeldStates, orders: Orders) -> LogRules:
     )
     schemas = Schemas(member, sequencer, levels, versions.log, own_id, base.counters.service_positions)
     versions.find_conflict = schemas.find_conflict
-    unit = config.cluster_time_unit
-    clock = ClockReports(member, sequencer, levels, base.seams.clock, unit, own_id, config.clock_report_interval_ns)
-    return LogRules(levels, identity, versions, hashes, skips, LogTime(unit), schemas, clock)
+    clock = ClockReports(member, sequencer, levels, base.seams.clock, own_id, config.clock_report_interval_ns)
+    time = LogTime(
+        member,
+        levels,
+        config.cluster_time_unit,
+        config.former_time_unit,
+        lambda: versions.converts_time,
+        member.clock_watch.set_unit,
+    )
+    return LogRules(levels, identity, versions, hashes, skips, time, schemas, clock)
 
 
 @dataclass(frozen=True)
@@ -304,8 +314,15 @@ def _failure_handler(member: OwnMember, clients: SessionNotices, rules: LogRules
     return on_failure
 
 
+def _on_service_time(service_id: int, values: records.ServiceTime, services: Services) -> None:
+    unit = find_time_unit(values.time_unit)
+    if unit is None:
+        raise ClusterError(f"ServiceTime: time_unit={values.time_unit} is none")
+    services.on_unit(service_id, unit)
+
+
 def list_report_handlers(
-    member: OwnMember, clients: SessionNotices, rules: LogRules, exchange: SnapshotExchange
+    member: OwnMember, clients: SessionNotices, services: Services, rules: LogRules, exchange: SnapshotExchange
 ) -> dict[Message, ReportHandler]:
     """Return the handlers of service reports that concern the log's rules."""
     versions, hashes = rules.versions, rules.hashes
@@ -313,6 +330,7 @@ def list_report_handlers(
         ordo_codecs.SERVICE_FAILURE: _failure_handler(member, clients, rules),
         ordo_codecs.SERVICE_VERSIONS: lambda one, values, now_ns: versions.on_service_versions(one, values),
         ordo_codecs.SERVICE_SCHEMA: lambda one, values, now_ns: rules.schemas.on_service_schema(one, values),
+        ordo_codecs.SERVICE_TIME: lambda one, values, now_ns: _on_service_time(one, values, services),
         ordo_codecs.SERVICE_LACK: lambda one, values, now_ns: versions.on_service_lack(one, values),
         ordo_codecs.CONSUMERS_HOLD: lambda one, values, now_ns: exchange.retention.hold(values.log_position),
         ordo_codecs.FEED_OPEN: lambda one, values, now_ns: exchange.feeds.open(values),

@@ -36,7 +36,9 @@ class SnapshotStart:
         values = record.values
         self._orders.note(record.position, time_ms(values.timestamp))
         app_version = self._rules.version_at(record.position)
-        point = SnapshotPoint(record.position, values.leadership_term_id, app_version, self._rules.time_unit)
+        point = SnapshotPoint(
+            record.position, values.leadership_term_id, app_version, self._rules.time.at(record.position)
+        )
         self._snapshots.begin(point, values.timestamp)
 
 
@@ -60,7 +62,7 @@ class RecordHandlers:
         self._control = control
         self._snapshot_start = snapshot_start
         self._room = room
-        self._identity = rules.identity
+        self._rules = rules
         self._duties = duties
         timers, messages = clients.services.timers, clients.services.messages
         self.handlers: dict[Message, Handler] = {
@@ -89,5 +91,6 @@ class RecordHandlers:
             self._snapshot_start.begin(record)
 
     def _execute_new_term(self, record: LogRecord) -> None:
-        self._identity.execute(record)
+        self._rules.identity.execute(record)
+        self._clients.services.timers.begin(self._rules.time.at(record.position))
         self._duties.on_new_term(record.values.leadership_term_id)

@@ -39,6 +39,8 @@ CLOCK_LEVEL = 8
 """The log may have ClockEvents."""
 REFUSALS_LEVEL = 8
 """Shared consumers whose members ask for it count only what is given back as tried (cluster.container.tables)."""
+TIME_UNIT_LEVEL = 8
+"""A term may begin with a finer unit of time than the log had (cluster.module.versions.log_time)."""
 PROTOCOL_LEVEL = 8
 """The level of this release."""
 _LEVEL_OF: dict[Message, int] = {

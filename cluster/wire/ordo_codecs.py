@@ -431,6 +431,9 @@ SERVICE_SCHEMA: Message[records.ServiceSchema] = _message(
 )
 """From a service container to its module, at its start: the schema of its code of a version, one of
 `parts`."""
+SERVICE_TIME: Message[records.ServiceTime] = _message("ServiceTime", 143, "service_id i32; time_unit i32")
+"""From a service container to its module, where it executes a change of the log's unit of time: the deadlines of the
+timers that it schedules from here on are in it, and it has converted those that it had."""
 
 # Requests: executed once (docs/CLIENT.md). The first three fields are those of a SessionMessageHeader.
 OPEN_IDENTITY: Message[records.OpenIdentity] = _message(

@@ -1003,6 +1003,13 @@ class ServiceSchema(NamedTuple):
     packed: bytes
 
 
+class ServiceTime(NamedTuple):
+    """The fields of a decoded ServiceTime."""
+
+    service_id: int
+    time_unit: int
+
+
 class OpenIdentity(NamedTuple):
     """The fields of a decoded OpenIdentity."""
 

@@ -15,6 +15,8 @@ HANDS_OVER = 1
 """The code can give its state to that of another version: it implements on_take_snapshot."""
 HASHES = 2
 """The code gives hashes of its state: it implements state_hash."""
+CONVERTS_TIME = 4
+"""The code converts the times of its state where the log's unit changes: it implements on_time_unit."""
 ROWS_MAX = 256
 _CODE = struct.Struct("<ii")
 _MEMBER = struct.Struct("<iiiqi")

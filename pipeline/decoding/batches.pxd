@@ -25,7 +25,7 @@ cdef class BatchMemory:
 cdef class BatchBuilder:
     """Batches of the same columns of one recording, one after another: `begin`, `put` row by row, `finish`.
 
-    `time_unit` is that of the cluster's clock: 0 ms, 1 us, 2 ns.
+    `time_unit` is that of the log at its beginning: 0 ms, 1 us, 2 ns.
     """
     cdef readonly int64_t batch_rows
     cdef readonly int64_t batch_bytes   # room for payloads, unless one is larger
@@ -42,4 +42,3 @@ cdef class BatchBuilder:
     cdef int begin(self, int64_t payload_bytes) except -1
     cdef void put(self, int64_t row, const Message* message, const Record* record) noexcept nogil
     cdef object finish(self, int64_t rows)
-    cdef int64_t _micros(self, int64_t cluster_time) noexcept nogil

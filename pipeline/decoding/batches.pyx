@@ -19,6 +19,7 @@ from libc.string cimport memcpy, memset
 
 from ordo.pipeline.decoding.cursor cimport Message
 from ordo.pipeline.decoding.records cimport KIND_COUNT, Record
+from ordo.runtime.native.time_units cimport cluster_time_us
 
 KIND_NAMES = ("message", "session_open", "session_close", "timer", "new_term", "cluster_action", "membership", "other",
               "data", "request", "identity", "configuration", "skip", "version", "state_hash", "level",
@@ -217,7 +218,7 @@ cdef class BatchBuilder:
         if self.wanted[POSITION]:
             self.into[POSITION].values[row] = message.position
         if self.wanted[TIMESTAMP]:
-            put_nullable(&self.into[TIMESTAMP], row, record.has_term, self._micros(record.cluster_time))
+            put_nullable(&self.into[TIMESTAMP], row, record.has_term, cluster_time_us(record.cluster_time, self.time_unit))
         if self.wanted[SESSION_ID]:
             put_nullable(&self.into[SESSION_ID], row, record.has_session, record.session_id)
         if self.wanted[KIND]:
@@ -232,15 +233,6 @@ cdef class BatchBuilder:
             put_nullable(&self.into[CLUSTER_TIME], row, record.has_term, record.cluster_time)
         if self.wanted[CORRELATION_ID]:
             put_nullable(&self.into[CORRELATION_ID], row, record.has_correlation, record.correlation_id)
-
-    cdef int64_t _micros(self, int64_t cluster_time) noexcept nogil:
-        cdef int64_t micros
-        if self.time_unit == 0:
-            return cluster_time * 1000
-        if self.time_unit == 1:
-            return cluster_time
-        micros = cluster_time / 1000                    # C division: towards zero
-        return micros - 1 if micros * 1000 > cluster_time else micros
 
 
 def body_array(payload, const uint8_t[::1] prefix_kinds):

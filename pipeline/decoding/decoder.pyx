@@ -8,6 +8,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t
 from ordo.pipeline.decoding.batches cimport BatchBuilder
 from ordo.pipeline.decoding.cursor cimport Message, MessageCursor
 from ordo.pipeline.decoding.records cimport KIND_COUNT, Record, classify
+from ordo.runtime.native.time_units cimport cluster_time_us
 
 from ordo.pipeline.decoding.batches import KIND_NAMES
 
@@ -19,8 +20,9 @@ cdef struct RowFilter:
     int64_t position_min                # inclusive bounds on the position after the message
     int64_t position_max
     bint by_time
-    int64_t time_min                    # inclusive bounds in the unit of the cluster's clock
+    int64_t time_min                    # inclusive bounds, in microseconds
     int64_t time_max
+    int time_unit                       # of the log at its beginning, as BatchBuilder has it
     int kinds                           # bit per RecordKind
     int session_count                   # -1: any
     int64_t sessions[SESSIONS_MAX]      # ascending
@@ -40,20 +42,27 @@ cdef bint has_session(const RowFilter* rows, int64_t session_id) noexcept nogil:
 
 
 cdef bint passes(const RowFilter* rows, const Record* record, const Message* message) noexcept nogil:
+    cdef int64_t time_us
     if not (rows.kinds >> record.kind) & 1:
         return False
     if message.position < rows.position_min or message.position > rows.position_max:
         return False
-    if rows.by_time and (not record.has_term or record.cluster_time < rows.time_min
-                         or record.cluster_time > rows.time_max):
-        return False
+    if rows.by_time:
+        if not record.has_term:
+            return False
+        time_us = cluster_time_us(record.cluster_time, rows.time_unit)
+        if time_us < rows.time_min or time_us > rows.time_max:
+            return False
     if rows.session_count >= 0:
         return record.has_session and has_session(rows, record.session_id)
     return True
 
 
 cdef class RowSelection:
-    """Which rows a read delivers: all conditions must hold. A row without a field never passes a condition on it."""
+    """Which rows a read delivers: all conditions must hold. A row without a field never passes a condition on it.
+
+    `time_min` and `time_max` are microseconds, whatever the log's unit is.
+    """
 
     cdef RowFilter rows
 
@@ -95,6 +104,7 @@ cdef class RecordDecoder:
     def __cinit__(self, MessageCursor cursor, RowSelection selection, BatchBuilder batches, bint is_log):
         self.cursor = cursor
         self.rows = selection.rows
+        self.rows.time_unit = batches.time_unit
         self.batches = batches
         self.is_log = is_log
 

@@ -269,7 +269,7 @@ def read_network(
     run: NetworkRun, predicates: Predicates, columns: tuple[str, ...], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     """Record batches of one task."""
-    selection = predicates.narrowed("position", run.after + 1, run.upto).row_selection(run.time_unit)
+    selection = predicates.narrowed("position", run.after + 1, run.upto).row_selection
     batches = BatchBuilder(columns, RECORDING_ID, run.log.name, run.time_unit, batch_rows)
     for frames in chunks(run, records=wanted_records(predicates)):
         cursor = frames.cursor()

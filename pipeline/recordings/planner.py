@@ -249,7 +249,7 @@ def read_runs(
         if run.index_end != NO_INDEX:
             _build_index(run)
         cursor = _cursor_of(run, verify)
-        decoder = RecordDecoder(cursor, predicates.row_selection(run.time_unit), batches, run.is_log)
+        decoder = RecordDecoder(cursor, predicates.row_selection, batches, run.is_log)
         while (batch := decoder.next_batch()) is not None:
             yield batch
         if run.walk_from != NO_WALK and run.exact:

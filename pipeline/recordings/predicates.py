@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ordo.pipeline.decoding.batches import KIND_NAMES
 from ordo.pipeline.decoding.decoder import RowSelection
 from ordo.pipeline.decoding.scanner import session_bloom
+from ordo.runtime.native.cluster_time import MICROS_MIN, NANOS_MIN, TimeUnit
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -26,15 +27,16 @@ def micros(moment: datetime) -> int:
     return (aware - _EPOCH) // timedelta(microseconds=1)
 
 
-def cluster_bounds(bounds: Bounds, time_unit: int) -> Bounds:
-    """Inclusive bounds in microseconds as inclusive bounds in the cluster's unit (0 ms, 1 us, 2 ns)."""
-    low, high = bounds
-    if time_unit == 0:
-        low, high = low if low == INT64_MIN else -(-low // 1000), high if high == INT64_MAX else high // 1000
-    elif time_unit == 2:
-        low = max(INT64_MIN, low * 1000)
-        high = INT64_MAX if high >= INT64_MAX // 1000 - 1 else high * 1000 + 999
-    return low, high
+def cluster_micros(times: npt.NDArray[np.int64], time_unit: int) -> npt.NDArray[np.int64]:
+    """Return timestamps of a log in microseconds, rounded down, where the log began with this unit (0 ms, 1 us, 2 ns).
+
+    It may have gone over to a finer one since, which the size of a timestamp tells. The least and the greatest number
+    stay what they are: they stand for blocks without times.
+    """
+    is_ns = (times >= NANOS_MIN) | (time_unit == TimeUnit.NANOS)
+    is_ms = (times < MICROS_MIN) & (time_unit == TimeUnit.MILLIS)
+    found = np.where(is_ms, np.maximum(times, INT64_MIN // 1000) * 1000, np.where(is_ns, times // 1000, times))
+    return np.where((times == INT64_MIN) | (times == INT64_MAX), times, found)
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,10 @@ class Predicates:
         changes: dict[str, Any] = {column: wanted if known is None else known & wanted}
         return replace(self, **changes)
 
-    def times(self, time_unit: int) -> Bounds:
-        """Return the range of times, in the unit of the cluster's timestamps."""
-        return cluster_bounds(self.timestamp, time_unit)
-
-    def row_selection(self, time_unit: int) -> RowSelection:
+    @property
+    def row_selection(self) -> RowSelection:
         """Return the selection that the native decoder applies to the rows of one recording."""
-        low, high = self.times(time_unit)
+        low, high = self.timestamp
         timed = (low, high) != (INT64_MIN, INT64_MAX)
         return RowSelection(
             position_min=self.position[0],
@@ -79,9 +78,10 @@ class Predicates:
     def blocks(self, blocks: npt.NDArray[Any], time_unit: int) -> npt.NDArray[np.bool_]:
         """Which blocks of an index can have a row that passes."""
         keep = (blocks["end"] >= self.position[0]) & (blocks["start"] < self.position[1])
-        low, high = self.times(time_unit)
+        low, high = self.timestamp
         if (low, high) != (INT64_MIN, INT64_MAX):
-            keep &= (blocks["time_max"] >= low) & (blocks["time_min"] <= high)
+            first, last = (cluster_micros(blocks[one], time_unit) for one in ("time_min", "time_max"))
+            keep &= (last >= low) & (first <= high)
         if self.kind is not None:
             keep &= (blocks["kinds"] & sum(1 << KIND_NAMES.index(name) for name in self.kind)) != 0
         if self.session_id is not None:

@@ -149,7 +149,7 @@ class ReplayCluster:
         self._skips = skips or {}
         self.log_position = snapshot.log_position if snapshot else 0
         self.time = 0
-        self.time_unit: TimeUnit | None = TimeUnit(time_unit)
+        self.time_unit: TimeUnit | None = TimeUnit(snapshot.time_unit if snapshot else time_unit)
         self.effects: list[Effect] = []
         self.service = make_service()
         self._sessions: dict[int, ReplaySession] = {}
@@ -371,7 +371,11 @@ class ReplayCluster:
         term, position, time, base, leader, log_session_id, unit, app_version = _NEW_TERM.unpack_from(
             record["payload"], 8
         )
-        self._term, self.time_unit = term, TimeUnit(max(0, unit))
+        former, self._term, self.time_unit = self.time_unit, term, TimeUnit(max(0, unit))
+        if former not in (None, self.time_unit):
+            self._timers.rescale(former, self.time_unit)
+            if self.log_position not in self._skips:
+                self.service.on_time_unit(former, self.time_unit)
         event = NewLeadershipTermEvent(term, position, time, base, leader, log_session_id, self.time_unit, app_version)
         if self.log_position not in self._skips:
             self.service.on_new_leadership_term(event)

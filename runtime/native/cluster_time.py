@@ -63,6 +63,10 @@ class TimeUnit(IntEnum):
         """Return a time or a duration of this unit in nanoseconds."""
         return value * self.length_ns
 
+    def rescale(self, value: int, wanted: TimeUnit) -> int:
+        """Return a time or a duration of this unit in another one: rounded down, and within 64 bits."""
+        return max(-TIMESTAMP_MAX - 1, min(TIMESTAMP_MAX, value * self.length_ns // wanted.length_ns))
+
     def to_datetime(self, timestamp: int) -> datetime:
         """Return a timestamp as a date in UTC, rounded down to microseconds."""
         return _EPOCH + timedelta(microseconds=self.to_ns(timestamp) // MICROSECOND_NS)

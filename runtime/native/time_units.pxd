@@ -16,3 +16,18 @@ cdef inline int64_t cluster_time_ms(int64_t timestamp) noexcept nogil:
     if timestamp < 100000000000000LL:
         return timestamp
     return timestamp // MICROSECOND_NS if timestamp < 100000000000000000LL else timestamp // MILLISECOND_NS
+
+cdef inline int64_t cluster_time_us(int64_t timestamp, int unit) noexcept nogil:
+    """Return a timestamp of a log in microseconds, rounded down, where the log had this unit (0 ms, 1 us, 2 ns) at its
+    beginning. It may have gone over to a finer one since, which the size tells."""
+    cdef int64_t micros
+    if unit < 2 and timestamp >= 100000000000000000LL:
+        unit = 2
+    elif unit < 1 and timestamp >= 100000000000000LL:
+        unit = 1
+    if unit == 0:
+        return timestamp * MICROSECOND_NS
+    if unit == 1:
+        return timestamp
+    micros = timestamp / MICROSECOND_NS             # C division: towards zero
+    return micros - 1 if micros * MICROSECOND_NS > timestamp else micros

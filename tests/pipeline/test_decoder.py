@@ -108,7 +108,7 @@ def test_only_columns_asked_for_are_built(every_kind: RecordingBuilder) -> None:
         ({"kinds": ["timer", "new_term"]}, ["new_term", "timer"]),
         ({"sessions": [9]}, ["session_open", "message", "session_close"]),
         ({"sessions": []}, []),
-        ({"time_min": TIME + 4, "time_max": TIME + 5}, ["timer", "cluster_action"]),
+        ({"time_min": 1000 * (TIME + 4), "time_max": 1000 * (TIME + 5)}, ["timer", "cluster_action"]),
         ({"position_min": 97, "position_max": 288}, ["session_open", "message"]),
     ],
 )

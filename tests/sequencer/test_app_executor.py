@@ -16,7 +16,7 @@ from ordo.follow.entries import decode_entry
 from ordo.runtime.errors import ConfigurationError, Reject, ServiceCallError, ServiceError, SnapshotError
 from ordo.service_api.request_ids import digest_request_id
 from ordo.service_api.requests import NO_IDENTITY
-from ordo.service_api.service import CloseReason, ClusteredService
+from ordo.service_api.service import CloseReason, ClusteredService, TimeUnit
 from tests.sequencer.applications import Changed, Numbered
 
 CLIENT, FIRST, SECOND = 1, 2, 3
@@ -285,6 +285,9 @@ class Timed(ClusteredService):
     def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
         self.cluster.offer(b"timer %d at %d" % (correlation_id, timestamp))
 
+    def on_time_unit(self, former: TimeUnit, unit: TimeUnit) -> None:
+        self.cluster.offer(f"{former.symbol} to {unit.symbol} at {self.cluster.time}".encode())
+
 
 def test_timers_fire_at_the_first_record_that_is_late_enough() -> None:
     one = AppExecutor(Timed(), "tested")
@@ -297,6 +300,31 @@ def test_timers_fire_at_the_first_record_that_is_late_enough() -> None:
     made = [(output.payload, output.input_position, output.output_index) for output in one.cluster.pending][1:]
     assert made == [(b"timer 7 at 1069", late, 0), (b"B", late, 1)]
     assert one.next_timer() is None
+
+
+def test_timers_are_those_of_the_new_unit_where_the_logs_time_goes_over() -> None:
+    one = AppExecutor(Timed(), "tested")
+    log = Log(one)
+    log.time = 1_700_000_000_000
+
+    def begin_term(unit: TimeUnit) -> None:
+        log.append(
+            codecs.NEW_LEADERSHIP_TERM_EVENT.encode(
+                leadership_term_id=int(unit), log_position=log.position + STEP_BYTES, timestamp=log.time,
+                term_base_log_position=log.position, leader_member_id=0, log_session_id=5, time_unit=unit,
+                app_version=1,
+            )
+        )  # fmt: skip
+
+    begin_term(TimeUnit.MILLIS)
+    log.message(b"set 50")
+    log.time = log.time * 1000 + 49_999
+    begin_term(TimeUnit.MICROS)
+    assert one.next_timer() == (1_700_000_000_050_000, 7), "it did not fire as one that is long due"
+    log.time += 1
+    log.message(b"b")
+    said = [output.payload for output in one.cluster.pending]
+    assert said == [b"ms to us at 1700000000049999", b"timer 7 at 1700000000050000", b"B"]
 
 
 def test_answers_name_their_client_and_refused_messages_leave_nothing() -> None:

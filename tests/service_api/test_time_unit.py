@@ -41,6 +41,7 @@ class OfPage(ClusteredService):
 def test_the_page_in_every_unit(unit: TimeUnit) -> None:
     with open_page("CONCEPTS.md") as page:
         code = page.take("python")
+        converting = page.take("python")
     harness = ServiceHarness(lambda: OfPage(code), time_unit=unit)
     service: Any = harness.service
     start = START_NS // unit.length_ns
@@ -58,3 +59,8 @@ def test_the_page_in_every_unit(unit: TimeUnit) -> None:
     inputs = OpenSession(1, start), Message(1, start, b"a"), AdvanceTime(due)
     checked: Any = check_service(lambda: OfPage(code), inputs, time_unit=unit).service
     assert checked.fired == [(7, due)]
+    names: dict[str, Any] = {}
+    exec(converting, names)
+    service.last_timestamp = start
+    names["on_time_unit"](service, unit, TimeUnit.NANOS)
+    assert service.last_timestamp == unit.to_ns(start)

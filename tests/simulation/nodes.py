@@ -86,7 +86,13 @@ def _quotas_config(options: Options) -> dict[str, Any]:
     return {"quotas": {name: getattr(options, name) for name in names}, "principals": principals}
 
 
-def node_config(world: NodeWorld, member_id: int) -> NodeSettings:
+def _time_config(options: Options, *, goes_over: bool) -> dict[str, str]:
+    if goes_over and options.goes_over_to:
+        return {"time_unit": options.goes_over_to, "time_unit_from": options.time_unit}
+    return {"time_unit": options.time_unit}
+
+
+def node_config(world: NodeWorld, member_id: int, *, goes_over: bool = False) -> NodeSettings:
     options = world.options
     folder = f"/simulated/node{member_id}"
     host = node_name if options.host_names else node_address
@@ -110,7 +116,7 @@ def node_config(world: NodeWorld, member_id: int) -> NodeSettings:
                 "startup_canvass_timeout": options.startup_canvass_timeout_ns,
                 "session_timeout": options.session_timeout_ns,
                 "max_sessions": options.sessions_max,
-                "time_unit": options.time_unit,
+                **_time_config(options, goes_over=goes_over or member_id >= options.nodes),
                 "clock_report_interval": options.clock_report_ns,
                 "appointed_leader_id": options.appointed_leader_id,
                 "log_term_length": options.term_length,
@@ -230,6 +236,9 @@ class SimulatedNode(NodeActor):
         world = self.world
         if self.boots > 0 and not (self.starts_again or self.waits_for_room):
             self.code.draw()
+        if self.boots > 0 and self.log_end_acknowledged > 0:  # the log was begun with the former unit
+            cluster = self.config.cluster.model_copy(update=_time_config(world.options, goes_over=True))
+            self.config = self.config.model_copy(update={"cluster": cluster})
         self.boots += 1
         self.starts_again = self.waits_for_room = False
         if world.options.volume_mean_ns and not self.has_foreign_volume:

@@ -38,6 +38,8 @@ class Options:
     session_timeout_ns: int = 10 * S
     sessions_max: int = 100
     time_unit: str = "ms"
+    goes_over_to: str = ""
+    """The finer unit of time to which the log goes over: members have the setting from their second life on."""
     clock_report_ns: int = 0
     """Leaders say so often in the log how well their clock is known; 0: never."""
     look_ns: int = 0

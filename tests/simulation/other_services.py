@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from ordo.runtime.native.cluster_time import TimeUnit
 from ordo.service_api.service import Cluster, ClusteredService
 from tests.simulation.operations import later
 from tests.simulation.service import chain, digest_of
@@ -83,6 +84,10 @@ class OtherService(ClusteredService):
 
     def on_session_close(self, session: Any, timestamp: int, close_reason: Any) -> None:
         self._done(self.cluster.log_position, f"close {session.id}")
+
+    def on_time_unit(self, former: TimeUnit, unit: TimeUnit) -> None:
+        timers = self.state.timers
+        timers.update({one: former.rescale(deadline, unit) for one, deadline in timers.items()})
 
     def on_new_leadership_term(self, event: Any) -> None:
         self._done(event.log_position, f"term {event.leadership_term_id}")

@@ -5,24 +5,49 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from ordo.cluster.module.state.clock_watch import ClockWatch
+from ordo.cluster.module.client_parts import ClientParts
+from ordo.cluster.module.sessions.timers import TimerService
 from ordo.cluster.module.versions import clock_reports
 from ordo.cluster.module.versions.clock_reports import ClockReports
+from ordo.cluster.module.versions.log_time import LogTime
 from ordo.cluster.wire.levels import FIRST_LEVEL
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.runtime.native.cluster_time import TimeUnit
+from ordo.service_api.timers import ServiceTimers
 from tests.simulation.planted import Patch
 
 
 def one_leader_stamps_in_another_unit(patch: Patch) -> None:
     """A member takes the unit that its log was begun with for another one: milliseconds go back from microseconds."""
 
-    def __init__(self: ClockWatch, host: Any, *parts: Any) -> None:
-        *others, unit = parts
-        original(self, host, *others, TimeUnit.MILLIS if host._member_id == 1 else unit)
+    def begin_term(self: LogTime) -> TimeUnit:
+        unit: TimeUnit = original(self)
+        if member_id_of(self) == 1:
+            self._set_unit(TimeUnit.MILLIS)
+        return unit
 
-    original: Any = ClockWatch.__init__
-    patch(ClockWatch, "__init__", __init__)
+    original: Any = LogTime.begin_term
+    patch(LogTime, "begin_term", begin_term)
+
+
+def member_id_of(time: LogTime) -> int:
+    host: Any = time._host
+    return int(host.member_id)
+
+
+def services_keep_the_deadlines_of_the_former_unit(patch: Patch) -> None:
+    """A log goes over to microseconds, and timers that were set in milliseconds are due at once."""
+    patch(ServiceTimers, "rescale", lambda self, former, unit: None)
+
+
+def modules_compare_deadlines_with_times_of_another_unit(patch: Patch) -> None:
+    """The leader does not hear in which unit the deadlines of its services are."""
+    patch(TimerService, "on_unit", lambda self, unit: None)
+
+
+def sessions_are_silent_for_a_thousandth_of_their_time(patch: Patch) -> None:
+    """A leader measures the silence of clients in the unit that its log was begun with."""
+    patch(ClientParts, "take_time_unit", lambda self, unit: None)
 
 
 def snapshots_forget_the_unit_of_time(patch: Patch) -> None:

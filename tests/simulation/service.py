@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Any, Protocol
 
 from ordo.runtime.errors import Reject
+from ordo.runtime.native.cluster_time import TimeUnit
 from ordo.service_api.service import Cluster, ClusteredService, MessageRun
 from tests.simulation.app_service import GROUP_IDENTITY, AppOutput
 from tests.simulation.operations import NONE_VALUE, Kind, Request, decode_reply, decode_request, encode_reply, later
@@ -252,6 +253,10 @@ class RegisterService(ClusteredService):
         """As far as this instance has seen times; they are no part of its state."""
         before, self._latest = self._latest, max(self._latest, timestamp)
         return f"time {timestamp} comes after {before}" if timestamp < before else ""
+
+    def on_time_unit(self, former: TimeUnit, unit: TimeUnit) -> None:
+        timers = self.state.timers
+        timers.update({one: former.rescale(deadline, unit) for one, deadline in timers.items()})
 
     def on_new_leadership_term(self, event: Any) -> None:
         text = f"term {event.leadership_term_id} leader={event.leader_member_id} time={event.timestamp}"

@@ -120,6 +120,9 @@ TIMED = Options(
     heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
 )  # fmt: skip
 MICROS = replace(TIMED, time_unit="us")
+GOES_OVER = replace(
+    TIMED, levels=True, goes_over_to="us", snapshot_mean_ns=S, session_timeout_ns=4 * S, operation_mean_ns=5 * MS
+)
 STAMPED = replace(TIMED, levels=True, clock_report_ns=200 * MS)
 UPGRADED = Options(
     duration_ns=4 * S, operation_mean_ns=5 * MS, upgrade_mean_ns=400 * MS, snapshot_mean_ns=700 * MS, kill_mean_ns=S,
@@ -266,6 +269,9 @@ OPTIONS = {
     "successors_go_by_their_own_clocks": TIMED,
     "one_leader_stamps_in_another_unit": MICROS,
     "snapshots_forget_the_unit_of_time": replace(MICROS, snapshot_mean_ns=S // 2),
+    "services_keep_the_deadlines_of_the_former_unit": GOES_OVER,
+    "modules_compare_deadlines_with_times_of_another_unit": GOES_OVER,
+    "sessions_are_silent_for_a_thousandth_of_their_time": GOES_OVER,
     "what_a_clock_was_first_told_is_reported_again": STAMPED,
     "reports_of_deposed_leaders_are_kept": STAMPED,
     "clocks_are_reported_to_old_members": replace(STAMPED, old_members=1),

@@ -250,6 +250,32 @@ def test_clusters_whose_time_is_finer_than_milliseconds(seed: int, time_unit: st
     assert outcome.executed > 0
 
 
+@pytest.mark.parametrize("time_unit", ["us", "ns"])
+@pytest.mark.parametrize("seed", few_of([1, 2, 4, 5, 9], [4]))
+def test_logs_that_go_over_to_a_finer_unit_of_time(seed: int, time_unit: str) -> None:
+    drawn = draw(RandomSource(seed).stream("options"))
+    options = replace(drawn, levels=True, goes_over_to=time_unit, kill_mean_ns=1_000_000_000)
+    outcome = run_seed(seed, options)
+    assert outcome.violation is None, outcome.violation
+
+
+def test_a_log_goes_over_once_and_timers_and_sessions_do_not_notice() -> None:
+    options = Options(
+        clients=3,
+        levels=True,
+        goes_over_to="us",
+        snapshot_mean_ns=1_000_000_000,
+        kill_mean_ns=1_000_000_000,
+        transfer_mean_ns=1_000_000_000,
+        outage_mean_ns=250_000_000,
+        heartbeat_timeout_ns=200_000_000,
+        heartbeat_interval_ns=20_000_000,
+    )
+    outcome = run_seed(1, options)
+    assert outcome.violation is None, outcome.violation
+    assert outcome.faults.get("time goes on in another unit") == 1
+
+
 @pytest.mark.parametrize("time_unit", few_of(["us", "ns"], ["us"]))
 def test_time_that_passes_within_a_duty_cycle_does_not_go_back_in_the_log(time_unit: str) -> None:
     """Timers are fired after a cycle has begun, and before it takes messages."""

@@ -11,6 +11,7 @@ from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.cluster.container.streams.loop import ContainerLoop
+    from ordo.runtime.native.cluster_time import TimeUnit
     from ordo.transport.client.client import TransportClient
     from ordo.transport.streams.publication import ExclusivePublication
     from ordo.transport.streams.subscription import Subscription
@@ -90,6 +91,10 @@ class ContainerControl:
             self._waiting.popleft()
             count += 1
         return count
+
+    def send_time_unit(self, unit: TimeUnit) -> None:
+        """Say in which unit the deadlines of timers are from here on."""
+        self.send(ordo_codecs.SERVICE_TIME.encode(service_id=self._service_id, time_unit=unit))
 
     def send_ack(self, log_position: int, timestamp: int, relevant_id: int = NULL_VALUE) -> None:
         """Send an ack; acks are numbered from 0 over the life of the service."""

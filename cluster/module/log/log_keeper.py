@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ordo.cluster.module.state.recovery import Recovery
     from ordo.cluster.module.state.settings import ModuleSettings
     from ordo.cluster.module.state.state_store import StateStore
+    from ordo.runtime.native.cluster_time import TimeUnit
     from ordo.sequencer.sequencer import Sequencer
 
 APPEND_FLAG_CATCHUP = 1
@@ -144,7 +145,7 @@ class LogKeeper:
         return int(self._leader_log.publication.session_id)
 
     def append_first_record(
-        self, leadership_term_id: int, base_position: int, cluster_time: int, app_version: int
+        self, leadership_term_id: int, base_position: int, cluster_time: int, time_unit: TimeUnit, app_version: int
     ) -> int:
         """Append the NewLeadershipTermEvent and return the position after it."""
         assert self._leader_log is not None
@@ -156,7 +157,7 @@ class LogKeeper:
             term_base_log_position=base_position,
             leader_member_id=self._own.id,
             log_session_id=self._leader_log.publication.session_id,
-            time_unit=self._config.cluster_time_unit,
+            time_unit=time_unit,
             app_version=app_version,
         )
         for _ in range(FIRST_RECORD_ATTEMPTS):

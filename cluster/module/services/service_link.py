@@ -23,6 +23,7 @@ SERVICE_REPORTS = (
     ordo_codecs.SERVICE_VERSIONS,
     ordo_codecs.SERVICE_LACK,
     ordo_codecs.SERVICE_SCHEMA,
+    ordo_codecs.SERVICE_TIME,
     ordo_codecs.CONSUMERS_HOLD,
     ordo_codecs.FEED_OPEN,
     ordo_codecs.STATE_HASH,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ordo.cluster.module.services.service_link import ServiceReporter
     from ordo.cluster.module.sessions.sessions import OpenSessions
     from ordo.cluster.module.state.host import AppendingHost
+    from ordo.runtime.native.cluster_time import TimeUnit
     from ordo.sequencer.sequencer import Sequencer
     from ordo.transport.client.client import TransportClient
 
@@ -111,6 +112,11 @@ class Services(ServiceHost):
 
     def on_schedule_timer(self, service_id: int, correlation_id: int, deadline: int) -> None:
         self.timers[service_id].schedule(correlation_id, deadline)
+        self._reset_alarm()
+
+    def on_unit(self, service_id: int, unit: TimeUnit) -> None:
+        """Note that the deadlines of a service's timers are in this unit from now on."""
+        self.timers[service_id].on_unit(unit)
         self._reset_alarm()
 
     def on_cancel_timer(self, service_id: int, correlation_id: int) -> None:

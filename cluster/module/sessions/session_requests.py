@@ -188,7 +188,7 @@ class SessionRequests:
         self._authenticator = authenticator
         self._log_facts = log_facts
         self._checks_credentials = getattr(authenticator, "checks_credentials", True)
-        self._session_timeout = session_timeout
+        self.session_timeout = session_timeout
         self._bounds = bounds
         self._has_operators = not isinstance(authenticator, AcceptAll)
         self._requests: dict[int, SessionRequest] = {}
@@ -262,7 +262,7 @@ class SessionRequests:
             channel,
             image,
             publication,
-            cluster_time + self._session_timeout,
+            cluster_time + self.session_timeout,
         )
         session.wants_principal = is_wanted(request.client_info)
         session.is_of_ordo = is_of_ordo(request.client_info or "")
@@ -321,7 +321,7 @@ class SessionRequests:
         request = self._by_session.get(response.cluster_session_id)
         if request is not None and request.state is RequestState.CHALLENGED and request.image is image:
             request.correlation_id = response.correlation_id
-            request.deadline = cluster_time + self._session_timeout
+            request.deadline = cluster_time + self.session_timeout
             self._authenticator.on_challenge_response(
                 request.session_id, response.encoded_credentials, time_ms(cluster_time)
             )

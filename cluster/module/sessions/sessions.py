@@ -134,7 +134,7 @@ class OpenSessions:
         self._speaks_for = speaks_for
         self._on_bound = on_bound
         self._table = table
-        self._session_timeout = session_timeout
+        self.session_timeout = session_timeout
         self._sessions: dict[int, ClusterSession] = {}
         self._closed: list[ClusterSession] = []
         self._told: dict[int, ClusterSession] = {}
@@ -462,7 +462,7 @@ class OpenSessions:
 
     def work(self, leadership: Leadership, cluster_time: int) -> int:
         """Handle timeouts and append close records; return the number of sessions timed out."""
-        silent = self._table.find_silent(cluster_time - self._session_timeout)
+        silent = self._table.find_silent(cluster_time - self.session_timeout)
         for session_id in silent:
             self.close(session_id, CloseReason.TIMEOUT)
         for session in list(self._closing.values()):

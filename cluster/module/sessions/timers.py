@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 
+from ordo.runtime.native.cluster_time import TimeUnit
 from ordo.service_api.timers import ServiceTimers
 
 STALE_ENTRIES_MAX = 64
@@ -26,6 +27,7 @@ class TimerService:
         self._ahead: dict[int, int] = {}
         """Events that the module has executed and the service has not; below zero the other way round."""
         self._appended: set[int] = set()
+        self._unit: TimeUnit | None = None
 
     def __len__(self) -> int:
         return len(self._timers)
@@ -48,8 +50,25 @@ class TimerService:
         self._timers.fire(correlation_id, timestamp)
         self._count(correlation_id, -1)
 
+    def on_unit(self, unit: TimeUnit) -> None:
+        """Note that the service's deadlines are in this unit from now on; it says so where the log's time changes."""
+        former, self._unit = self._unit, unit
+        if former not in (None, unit):
+            self._timers.rescale(former, unit)
+            self._fill_heap()
+
+    @property
+    def unit(self) -> TimeUnit | None:
+        """The unit of the deadlines; None: that of the log, whichever it is."""
+        return self._unit
+
     def pop_due(self, now: int) -> int | None:
-        """Return the correlation id of the next timer due at `now`, or None. The caller fires it or puts it back."""
+        """Return the correlation id of the next timer due at `now`, or None. The caller fires it or puts it back.
+
+        `now` is in the unit of the log's end, from which a service that is behind may have another one.
+        """
+        if self._unit is not None:
+            now = TimeUnit.of_timestamp(now).rescale(now, self._unit)
         while self._heap and self._heap[0][0] <= now:
             deadline, correlation_id = heapq.heappop(self._heap)
             if self._timers.get_deadline(correlation_id) == deadline and not self._is_under_way(correlation_id):
@@ -98,8 +117,11 @@ class TimerService:
             return
         heapq.heappush(self._heap, (deadline, correlation_id))
         if len(self._heap) > 2 * len(self._timers) + STALE_ENTRIES_MAX:
-            self._heap = [(deadline, correlation_id) for correlation_id, deadline in self._timers.snapshot()]
-            heapq.heapify(self._heap)
+            self._fill_heap()
+
+    def _fill_heap(self) -> None:
+        self._heap = [(deadline, correlation_id) for correlation_id, deadline in self._timers.snapshot()]
+        heapq.heapify(self._heap)
 
 
 class ClusterTimers:
@@ -125,7 +147,12 @@ class ClusterTimers:
 
     @property
     def next_deadline(self) -> int | None:
-        """Return a deadline that none of the timers is due before; None where there are none."""
+        """Return a deadline that none of the timers is due before; None where there are none.
+
+        None as well while some services have executed a change of the log's unit and others have not.
+        """
+        if len({one.unit for one in self._services if one.unit is not None}) > 1:
+            return None
         found = (one.next_deadline for one in self._services)
         return min((deadline for deadline in found if deadline is not None), default=None)
 
@@ -141,6 +168,12 @@ class ClusterTimers:
                     return False
                 one.mark_fired(correlation_id)
         return True
+
+    def begin(self, unit: TimeUnit) -> None:
+        """Note the unit that the log was begun with, or the snapshot's; later changes are told by each service."""
+        for one in self._services:
+            if one.unit is None:
+                one.on_unit(unit)
 
     def lose_leadership(self) -> None:
         for one in self._services:

@@ -57,6 +57,7 @@ class ClockWatch:
         self._core = core
         self._sequencer = sequencer
         self.clock = ClusterClock(wall_clock, unit)
+        self._recovery = recovery
         self.clock.note(recovery.log_timestamp)
         self._counter = counter
         self._told_ms = 0
@@ -65,6 +66,11 @@ class ClockWatch:
         """Return cluster time in its unit, never earlier than any record of this member's log."""
         self.clock.note(self._sequencer.last_timestamp)
         return self.clock.now()
+
+    def set_unit(self, unit: TimeUnit) -> None:
+        """Go on in the unit that the log's end has now; records of the other one are not forgotten."""
+        self.clock.set_unit(unit)
+        self.clock.note(self._recovery.log_timestamp)
 
     def note(self, values: object) -> None:
         """Take note of a record that became durable in this member's log."""

@@ -439,6 +439,7 @@ class Recovery:
         for session in contents.sessions:
             sessions.restore(session)
         sessions.next_session_id = max(sessions.next_session_id, contents.next_session_id)
+        timers.begin(contents.point.time_unit)
         for service_id, of_service in enumerate(self.service_timers):
             for correlation_id, deadline in of_service:
                 timers[service_id].schedule(correlation_id, deadline)

@@ -67,7 +67,12 @@ class ClusterSettings(Settings):
     time_unit: Literal["ms", "us", "ns"] = Field(
         default="ms",
         description="Unit of the cluster's time, which timestamps of the log and deadlines of timers have. A log keeps"
-        " the one that it was begun with, and a member with another does not start.",
+        " the one that it was begun with, and a member with another does not start, unless `time_unit_from` says so.",
+    )
+    time_unit_from: Literal["", "ms", "us"] = Field(
+        default="",
+        description="The coarser unit that the log was begun with, where it is to go over to `time_unit`, for good:"
+        " a term of this member's then begins with it, once all services convert their times (`on_time_unit`).",
     )
     clock_report_interval_ns: Annotated[DurationNs, duration_within("100ms", "1h", or_zero=True)] = Field(
         default=10 * SECOND_NS,
@@ -191,6 +196,11 @@ class ClusterSettings(Settings):
         """Return what `time_unit` names."""
         return TimeUnit.named(self.time_unit)
 
+    @property
+    def former_time_unit(self) -> TimeUnit | None:
+        """Return what `time_unit_from` names."""
+        return TimeUnit.named(self.time_unit_from) if self.time_unit_from else None
+
     @field_validator("ingress_channel")
     @classmethod
     def _is_group(cls, value: str | None) -> str | None:
@@ -213,6 +223,11 @@ class ClusterSettings(Settings):
                 f"{self.egress_buffer_total_bytes}"
             )
         self._check_windows()
+        if self.former_time_unit is not None and self.former_time_unit >= self.cluster_time_unit:
+            raise ValueError(
+                f'time_unit_from="{self.time_unit_from}": allowed is a coarser unit than '
+                f'time_unit="{self.time_unit}", or ""'
+            )
         return self
 
     def _check_windows(self) -> None:

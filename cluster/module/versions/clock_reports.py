@@ -12,12 +12,12 @@ from ordo.cluster.module.state.host import AppendingHost
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.levels import CLOCK_LEVEL
 from ordo.cluster.wire.ordo_codecs import ClockSource
+from ordo.runtime.native.cluster_time import time_ns
 from ordo.runtime.native.sentinels import NULL_POSITION, NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.cluster.module.versions.protocol_level import ProtocolLevel
     from ordo.runtime.native.clock import Clock
-    from ordo.runtime.native.cluster_time import TimeUnit
 
 AGAIN_NS = 100_000_000
 """After so long a report is tried again that could not be appended."""
@@ -39,16 +39,14 @@ class ClockReports:
         log: LedLog,
         levels: ProtocolLevel,
         clock: Clock,
-        unit: TimeUnit,
         own_id: int,
         interval_ns: int,
     ) -> None:
-        """Take the member's parts; `unit` is that of cluster time. `interval_ns`: 0 for no reports."""
+        """Take the member's parts. `interval_ns`: 0 for no reports."""
         self._host = host
         self._log = log
         self._levels = levels
         self._clock = clock
-        self._unit = unit
         self._own_id = own_id
         self._interval_ns = interval_ns
         self._term_id = NULL_VALUE
@@ -86,7 +84,7 @@ class ClockReports:
             offset_ns=0 if told is None else told.offset_ns,
             error_estimate_ns=0 if told is None else told.error_estimate_ns,
             error_bound_ns=0 if told is None else told.error_bound_ns,
-            wall_clock_ahead_ns=self._clock.epoch_ns() - self._unit.to_ns(timestamp),
+            wall_clock_ahead_ns=self._clock.epoch_ns() - time_ns(timestamp),
             interval_ns=self._interval_ns,
             member_id=self._own_id,
             source=ClockSource.NONE if told is None else ClockSource.KERNEL,

@@ -24,6 +24,7 @@ from ordo.cluster.wire.app_version import ALL_SERVICES, NO_VERSION, format_versi
 from ordo.cluster.wire.levels import describe_want_of_service_versions
 from ordo.cluster.wire.streams import MAIN_SERVICE_ID
 from ordo.cluster.wire.version_rows import (
+    CONVERTS_TIME,
     HANDS_OVER,
     HASHES,
     InForce,
@@ -119,6 +120,11 @@ class Versions:
     def gives_hashes(self) -> bool:
         """Whether the code of all own services that is in force gives hashes of its state."""
         return all(self._can(one, HASHES) for one in self.log.service_ids)
+
+    @property
+    def converts_time(self) -> bool:
+        """Whether the code of all own services that is in force converts the times of its state."""
+        return all(self._can(one, CONVERTS_TIME) for one in self.log.service_ids)
 
     def _can(self, service_id: int, flag: int) -> bool:
         """Return whether the own code of a service that is in force at the end of the log has a flag."""

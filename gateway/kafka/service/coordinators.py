@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ordo.gateway.kafka.service.orders import KafkaError, OrderAnswer
+from ordo.runtime.native.cluster_time import TimeUnit
 
 DOORS_MAX = 64
 """Addresses that are remembered. The one that was silent longest goes when another one needs its place."""
@@ -82,6 +83,11 @@ class Coordinators:
         """End a lease, and with it whatever its door coordinates."""
         self._claims = {group: one for group, one in self._claims.items() if one.lease != door.lease}
         door.lease = NO_LEASE
+
+    def rescale(self, former: TimeUnit, unit: TimeUnit) -> None:
+        """Give all leases the unit that cluster time has from here on."""
+        for door in self._doors.values():
+            door.until, door.length = former.rescale(door.until, unit), former.rescale(door.length, unit)
 
     # What doors ask
 

@@ -219,6 +219,10 @@ class Topics(ClusteredService):
             raise Reject(NOT_A_QUERY)
         return json.dumps(found, separators=(",", ":")).encode()
 
+    def on_time_unit(self, former: TimeUnit, unit: TimeUnit) -> None:
+        """Give the leases of doors the log's new unit of time; what else the service keeps has no times."""
+        self._coordinators.rescale(former, unit)
+
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         """Write one line of JSON for each part of the state, and one that ends them."""
 

@@ -710,12 +710,20 @@ def test_a_time_unit_that_is_none_is_refused(node: ServiceNode, start: Start) ->
         node.run(container)
 
 
-def test_a_change_of_the_time_unit_is_refused(node: ServiceNode, start: Start) -> None:
-    container = start()
+def test_time_goes_over_to_a_finer_unit_and_not_back(node: ServiceNode, start: Start) -> None:
+    class Converting(Recorder):
+        def on_time_unit(self, former: TimeUnit, unit: TimeUnit) -> None:
+            self.calls.append(("time_unit", former, unit, self.cluster.time_unit))
+
+    container = start(service := Converting())
     node.begin_term(0, leads=False)
     node.begin_term(1, leads=False, time_unit=TimeUnit.NANOS)
     node.commit()
-    with pytest.raises(ClusterError, match="time unit NANOS"):
+    node.run(container)
+    assert ("time_unit", TimeUnit.MILLIS, TimeUnit.NANOS, TimeUnit.NANOS) in service.calls
+    node.begin_term(2, leads=False, time_unit=TimeUnit.MICROS)
+    node.commit()
+    with pytest.raises(ClusterError, match="time unit MICROS"):
         node.run(container)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ordo import ClientSession, Cluster, ClusteredService, Header, SnapshotReader, SnapshotWriter
+from ordo import ClientSession, Cluster, ClusteredService, Header, SnapshotReader, SnapshotWriter, TimeUnit
 
 
 class Timed(ClusteredService):
@@ -29,6 +29,9 @@ class Timed(ClusteredService):
 
     def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
         self.timers[correlation_id][1] = timestamp
+
+    def on_time_unit(self, former: TimeUnit, unit: TimeUnit) -> None:
+        self.timers = [[former.rescale(one, unit) for one in timer] for timer in self.timers]
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         writer.write(json.dumps(self.timers).encode())

@@ -12,7 +12,6 @@ from ordo.cluster.module.versions.clock_reports import AGAIN_NS, ClockReports
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.levels import CLOCK_LEVEL, SUCCESSION_LEVEL
 from ordo.cluster.wire.ordo_codecs import ClockSource
-from ordo.runtime.native.cluster_time import TimeUnit
 from ordo.runtime.native.kernel_clock import ClockQuality
 
 S = 1_000_000_000
@@ -36,7 +35,6 @@ class Leader:
             self,
             cast(Any, SimpleNamespace(newest=level)),
             cast(Any, self),
-            TimeUnit.MILLIS,
             2,
             interval_ns,
         )

@@ -186,3 +186,40 @@ def test_behind_a_clock_that_was_never_set_time_begins_where_its_size_tells_the_
     assert clock.now() == EARLIEST[unit]
     wall.advance(10 * S)
     assert 0 <= EARLIEST[unit] + unit.duration(seconds=10) - clock.now() <= unit.duration(milliseconds=10)
+
+
+@pytest.mark.parametrize("unit", [TimeUnit.MICROS, TimeUnit.NANOS])
+def test_time_goes_on_in_a_finer_unit_and_back(unit: TimeUnit) -> None:
+    """Back: where the term that began with the finer unit was never committed."""
+    wall = VirtualClock(0, START_MS * MS)
+    clock = ClusterClock(wall)
+    clock.note(START_MS + HOUR_MS)
+    wall.advance(1_234_567)
+    assert clock.now() == START_MS + HOUR_MS + 1
+    clock.set_unit(unit)
+    now_ns = (START_MS + HOUR_MS) * MS + 1_234_567
+    slewed_ns = now_ns - 1_234_567 // 1000
+    assert clock.unit is unit and 0 <= unit.to_ns(clock.now()) - slewed_ns + 1_000 <= 2_000
+    clock.note(START_MS + 2 * HOUR_MS)
+    assert 0 <= unit.to_ns(clock.now()) - slewed_ns + 1_000 <= 2_000, "the former unit is no time of this one"
+    clock.set_unit(TimeUnit.MILLIS)
+    assert clock.now() == START_MS + HOUR_MS + 1
+    clock.set_unit(unit)
+    clock.note(unit.duration(milliseconds=START_MS + 2 * HOUR_MS))
+    clock.set_unit(TimeUnit.MILLIS)
+    assert clock.now() == START_MS + 2 * HOUR_MS, "nor does time go back with the unit"
+
+
+def test_time_does_not_go_back_within_a_unit_of_the_former_one() -> None:
+    wall = VirtualClock(0, START_MS * MS + 999_999)
+    clock = ClusterClock(wall)
+    clock.note(START_MS + 1)
+    clock.set_unit(TimeUnit.NANOS)
+    assert clock.now() >= (START_MS + 1) * MS
+
+
+def test_a_clock_before_the_first_time_of_the_new_unit_begins_with_it() -> None:
+    wall = VirtualClock(0, EARLIEST[TimeUnit.MICROS] * 1_000 - 60 * S)
+    clock = ClusterClock(wall)
+    clock.set_unit(TimeUnit.MICROS)
+    assert clock.now() == EARLIEST[TimeUnit.MICROS]

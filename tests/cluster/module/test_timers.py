@@ -2,8 +2,11 @@
 
 import pytest
 
-from ordo.cluster.module.sessions.timers import STALE_ENTRIES_MAX, TimerService
+from ordo.cluster.module.sessions.timers import STALE_ENTRIES_MAX, ClusterTimers, TimerService
+from ordo.runtime.native.cluster_time import TimeUnit
 from ordo.service_api.timers import ServiceTimers
+
+NOW_MS = 1_790_000_000_000
 
 
 def _fire_all(timers: TimerService, now: int) -> list[int]:
@@ -155,3 +158,35 @@ def test_what_a_service_sees_of_its_timers() -> None:
     timers.cancel(3)
     assert not timers.fire(3, 5)
     assert timers.snapshot() == []
+
+
+def test_deadlines_are_in_the_unit_that_the_service_has_come_to() -> None:
+    """The log is in microseconds already; the service, which is behind, still executes milliseconds."""
+    timers = TimerService()
+    timers.on_unit(TimeUnit.MILLIS)
+    timers.schedule(1, NOW_MS + 5)
+    timers.schedule(2, 2**62)
+    assert timers.pop_due((NOW_MS + 5) * 1000 - 1) is None
+    timers.schedule(3, NOW_MS + 6)
+    timers.on_unit(TimeUnit.MICROS)
+    timers.schedule(4, NOW_MS * 1000 + 5_500)
+    assert timers.snapshot() == [
+        (1, (NOW_MS + 5) * 1000),
+        (2, 2**63 - 1),
+        (3, (NOW_MS + 6) * 1000),
+        (4, NOW_MS * 1000 + 5_500),
+    ]
+    due = (timers.pop_due((NOW_MS + 7) * 1000) for _ in range(4))
+    assert [*due] == [1, 4, 3, None]
+
+
+def test_no_deadline_is_told_while_services_are_in_different_units() -> None:
+    timers = ClusterTimers(2)
+    timers[0].schedule(1, 5)
+    assert timers.next_deadline == 5
+    timers[0].on_unit(TimeUnit.MILLIS)
+    assert timers.next_deadline == 5
+    timers[1].on_unit(TimeUnit.MICROS)
+    assert timers.next_deadline is None
+    timers[0].on_unit(TimeUnit.MICROS)
+    assert timers.next_deadline == 5_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ordo.runtime.native.cluster_time import time_ms
+from ordo.runtime.native.cluster_time import TimeUnit, time_ms
 from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 if TYPE_CHECKING:
@@ -73,4 +73,6 @@ class TimeGoesOn(Invariant):
             return
         if int(found[1]) < before:
             self.fail(f"{record.position} has time {found[1]}, after {before} at {position}")
+        if before and TimeUnit.of_timestamp(before) is not TimeUnit.of_timestamp(int(found[1])):
+            self.world.trace.count_fault("time goes on in another unit")
         self._executed = record.position, int(found[1])
