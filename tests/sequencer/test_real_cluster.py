@@ -120,7 +120,7 @@ def test_filters_live_and_the_command_line(cluster: LocalCluster) -> None:
             (first if number % 2 else second).send(b"%d" % number, timeout_s=patient(30), until="sequenced")
         with LogReader(addresses, session_ids=[first.session_id], kinds=[EntryKind.MESSAGE]) as reader:
             odd = list(islice(reader, 4))
-            assert reader.position in (odd[-1].position, odd[-1].position + 96), "the next is filtered, and passed over"
+            assert reader.position is not None and reader.position >= odd[-1].position, "filtered ones may be behind it"
             reader.poll(odd.append, 1)
             odd += list(islice(reader.entries(), 2))
             assert list(reader.entries(until_position=odd[-1].position)) == []
