@@ -26,7 +26,9 @@ def do_job(delivery: Delivery, path: Path) -> None:
 def run(endpoints: Sequence[str], path: Path, name: str = "jobs", egress: str = "127.0.0.1:0") -> None:
     """Does jobs until it is ended."""
     settings = ClientSettings(egress_channel=f"aeron:udp?endpoint={egress}")
-    with SharedConsumer(endpoints, name, ack_timeout_s=5.0, settings=settings) as consumer:
+    # Longer than the cluster's session_timeout: the jobs of a worker that was killed are handed out again when its
+    # session ends, and its silence does not count as tries.
+    with SharedConsumer(endpoints, name, ack_timeout_s=30.0, settings=settings) as consumer:
         for delivery in consumer:
             try:
                 do_job(delivery, path)

@@ -20,6 +20,10 @@ class Item:
     def __init__(self, name: bytes) -> None:
         self.name = name
 
+    def __hash__(self) -> int:
+        """By all of its address: places within a page, by which a small set goes, may be alike on several members."""
+        return hash((id(self),))
+
 
 class HashOrder(ClusteredService):
     """Writes names in the order of a set. Of strings the order is the same on all members; of objects it is not."""
