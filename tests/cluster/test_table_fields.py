@@ -33,7 +33,7 @@ from tests.mutants.functions import dropped, field_mutants
 def check_consumers() -> None:
     """An exclusive consumer and a shared one are what they were."""
     work = SharedWork(64, ack_timeout=5, in_flight_max=6, tries_max=7, by_key=True)
-    work.counts_refusals = True
+    work.counts_refusals, work._silent = True, {21}
     work.frontier, work.dead_count, work._turn, work.dead = 960, 3, 2, [(32, 7), (48, 8)]
     work._items = {96: WorkItem(96, 11, 21, 2, 900, False, 1, 2), 128: WorkItem(128, 12, -1, 1, 0, True)}
     members = {

@@ -72,3 +72,14 @@ def snapshots_forget_that_only_refusals_count(patch: Patch) -> None:
                 consumer.work.counts_refusals = False
 
     patch(ConsumerTable, "restore", restore)
+
+
+def snapshots_forget_who_is_silent(patch: Patch) -> None:
+    """A member that was restored gives more to those who may be dead than the others do."""
+    original = SharedWork.restored.__func__  # type: ignore[attr-defined]
+
+    def restored(cls: type[SharedWork], state: dict[str, Any]) -> SharedWork:
+        found: SharedWork = original(cls, {**state, "silent": []})
+        return found
+
+    patch(SharedWork, "restored", classmethod(restored))

@@ -246,6 +246,7 @@ OPTIONS = {
     "acknowledgements_do_not_survive_a_snapshot": CONSUMED,
     "members_that_are_gone_count_as_refusals": REFUSED,
     "snapshots_forget_that_only_refusals_count": REFUSED,
+    "snapshots_forget_who_is_silent": REFUSED,
     "nobody_looks_at_the_room": FULL,
     "a_full_disk_is_full_for_ever": replace(FULL, fill_mean_ns=500 * MS, power_loss_mean_ns=S),
     "outputs_are_executed_again_after_a_snapshot": WRITTEN,

@@ -100,7 +100,7 @@ class ConsumerTable:
         self._position = 0
         self._time = 0
         self.counts_refusals = False
-        """Whether the log has the protocol level at which consumers may count only refusals."""
+        """Whether the log has the protocol level at which consumers may count only refusals, and silence is noted."""
 
     def __len__(self) -> int:
         return len(self._consumers)
@@ -150,7 +150,8 @@ class ConsumerTable:
         before = self._parts(consumer)
         status, text = self._apply(consumer, command, session_id)
         if consumer.work is not None:
-            consumer.work.take_back(self._time)
+            consumer.work.take_back(self._time, notes_silence=self.counts_refusals)
+            consumer.work.hear(command.member_key)
         member = consumer.members.get(command.member_key)
         if member is not None:
             member.number, member.status, member.text = command.number, status, text

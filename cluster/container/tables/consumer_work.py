@@ -8,6 +8,9 @@
 
 With `counts_refusals` only what is given back counts towards the last try, and nothing else that ends one.
 
+A member that let a message time out, and has said nothing since, may be dead: until it is heard, or its session ends,
+it is given one message at a time, and none that was tried before. So its silence costs a message one try at most.
+
 A function of the commands and of their times, nothing else: the same on every member of the cluster.
 """
 
@@ -61,6 +64,8 @@ class SharedWork:
         self.dead_count = 0
         self._items: dict[int, WorkItem] = {}
         self._turn = 0
+        self._silent: set[int] = set()
+        """Members that let a message time out, and were not heard since."""
 
     @property
     def room(self) -> int:
@@ -151,15 +156,22 @@ class SharedWork:
 
     def leave(self, owner: int) -> None:
         """Take back what a member had that is gone; it waits for another one."""
+        self._silent.discard(owner)
         for item in list(self._items.values()):
             if item.owner == owner:
                 self._put_back(item, 0)
         self._forget_done()
 
-    def take_back(self, time: int) -> None:
-        """Take back what was not acknowledged in time."""
+    def hear(self, owner: int) -> None:
+        """Note that a member has said something: it is there."""
+        self._silent.discard(owner)
+
+    def take_back(self, time: int, *, notes_silence: bool) -> None:
+        """Take back what was not acknowledged in time, and note whose it was if the log's protocol level has that."""
         for item in list(self._items.values()):
             if item.owner != NULL_VALUE and item.due <= time:
+                if notes_silence:
+                    self._silent.add(item.owner)
                 self._put_back(item, 0)
         self._forget_done()
 
@@ -170,8 +182,7 @@ class SharedWork:
 
     def hand_out(self, members: list[int], time: int) -> None:
         """Give what waits to members in turn, as far as they have room."""
-        held = self.by_owner()
-        room = {member: self.in_flight_max - len(held.get(member, ())) for member in members}
+        room = self._rooms(members)
         owners: dict[int, int] = {item.key: item.owner for item in self._items.values() if item.owner != NULL_VALUE}
         blocked: set[int] = set()
         for item in self._items.values():
@@ -184,6 +195,15 @@ class SharedWork:
             item.owner, item.tries, item.due = owner, item.tries + 1, time + self.ack_timeout
             room[owner] -= 1
             owners[item.key] = owner
+
+    def _rooms(self, members: list[int]) -> dict[int, int]:
+        """Return how many messages each member may be given."""
+        held = {member: len(positions) for member, positions in self.by_owner().items()}
+        if self._silent.issuperset(members):
+            self._silent.clear()  # nobody else would be left
+        return {
+            member: (1 if member in self._silent else self.in_flight_max) - held.get(member, 0) for member in members
+        }
 
     def _choose(
         self,
@@ -198,12 +218,15 @@ class SharedWork:
             return NULL_VALUE
         if self.by_key and item.key in owners:
             owner = owners[item.key]
-            return owner if room.get(owner, 0) > 0 else NULL_VALUE
+            return owner if self._takes(owner, item, room) else NULL_VALUE
         for _ in range(len(members)):
             self._turn = (self._turn + 1) % len(members)
-            if room[members[self._turn]] > 0:
+            if self._takes(members[self._turn], item, room):
                 return members[self._turn]
         return NULL_VALUE
+
+    def _takes(self, member: int, item: WorkItem, room: Mapping[int, int]) -> bool:
+        return room.get(member, 0) > 0 and not (item.tries and member in self._silent)
 
     def _put_back(self, item: WorkItem, due: int) -> None:
         item.owner, item.due = NULL_VALUE, due
@@ -232,7 +255,9 @@ class SharedWork:
             + [item.refusals, item.refused] * self.counts_refusals
             for item in self._items.values()
         ]
-        more = {"counts_refusals": True} if self.counts_refusals else {}  # as earlier releases have it, without
+        more: dict[str, Any] = {"counts_refusals": True} if self.counts_refusals else {}
+        if self._silent:
+            more["silent"] = sorted(self._silent)  # without these two, it is as earlier releases have it
         return {
             "floor": self.floor,
             "frontier": self.frontier,
@@ -259,6 +284,7 @@ class SharedWork:
         )
         work.frontier, work.dead_count, work._turn = state["frontier"], state["dead_count"], state["turn"]
         work.counts_refusals = bool(state.get("counts_refusals", False))
+        work._silent = {int(one) for one in state.get("silent", ())}
         work.dead = [(position, tries) for position, tries in state["dead"]]
         for position, key, owner, tries, due, is_done, *refusals in state["items"]:
             work._items[position] = WorkItem(position, key, owner, tries, due, bool(is_done), *refusals)

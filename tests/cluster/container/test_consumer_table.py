@@ -471,7 +471,7 @@ def test_the_window_is_bounded_and_so_are_dead_letters() -> None:
     assert one.room == 0
     for time in range(0, 20, 2):
         one.hand_out([1], time)
-        one.take_back(time + 1)
+        one.take_back(time + 1, notes_silence=False)
     assert (len(one.dead), one.dead_count, one.floor) == (DEAD_MAX, WINDOW_MAX, 9999)
 
 
@@ -544,3 +544,64 @@ def test_bytes_that_make_no_sense_are_no_command() -> None:
 def test_a_snapshot_that_cannot_be_read_is_said(text: bytes) -> None:
     with pytest.raises(SnapshotError, match="durable consumer"):
         ConsumerTable().restore([text])
+
+
+def silent_worker(level: bool = True, members: int = 3, **settings: int) -> Consumers:
+    """Member 1 was given two messages, and was killed; the others have as many, and no room."""
+    consumers = Consumers(ConsumerMode.SHARED, tries_max=3, **settings)
+    consumers.table.counts_refusals = level
+    for member in range(1, members + 1):
+        consumers.join(member)
+    work(consumers, 2, *found(*range(50, 1000, 50)), to=1000)
+    return consumers
+
+
+def kept_by_others(consumers: Consumers, *others: int) -> None:
+    """The others are done with what they have before their time is over, and get as much again; twice."""
+    for _ in range(2):
+        consumers.time += 60
+        for member in others:
+            work(consumers, member, *(done(one.position) for one in held(consumers)[member]))
+
+
+def test_a_killed_member_costs_each_message_one_try_at_most() -> None:
+    consumers = silent_worker()
+    lost: list[int] = [one.position for one in held(consumers)[1]]
+    assert len(lost) == 2
+    for _ in range(8):
+        kept_by_others(consumers, 2, 3)
+        consumers.restart()
+        mine = held(consumers)[1]
+        assert len(mine) <= 1 and all(one.tries == 1 for one in mine), "one at a time, that nobody had before"
+        lost += [one.position for one in mine if one.position not in lost]
+    assert len(lost) > 2
+    everything = {one.position: one.tries for works in held(consumers).values() for one in works}
+    assert max(everything.values(), default=1) <= 2
+    assert consumers.do(2, CommandKind.DESCRIBE).text.count('"dead": 0') == 1
+
+
+def test_before_the_level_a_killed_member_is_given_as_much_as_others() -> None:
+    consumers = silent_worker(level=False)
+    kept_by_others(consumers, 2, 3)
+    assert len(held(consumers)[1]) == 2
+    assert "silent" not in b"".join(consumers.table.snapshot()).decode()
+
+
+def test_a_member_that_is_heard_again_is_given_as_much_as_others() -> None:
+    consumers = silent_worker(members=2)
+    kept_by_others(consumers, 2)
+    assert len(held(consumers)[1]) <= 1
+    work(consumers, 1)
+    assert len(held(consumers)[1]) == 2
+
+
+def test_where_all_are_silent_nobody_is_left_out() -> None:
+    consumers = silent_worker(members=2)
+    consumers.time += 101
+    consumers.join(3)
+    assert len(held(consumers)[3]) == 2
+    consumers.time += 101
+    consumers.close(3)
+    consumers.join(2)
+    consumers.close(2)
+    assert len(held(consumers)[1]) == 2, "the last one is handed what is left, as if it had been heard"
