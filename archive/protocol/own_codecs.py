@@ -172,6 +172,11 @@ class ToldIdentity(NamedTuple):
     knows_past: int = 0
 
 
+def is_set(flag: int) -> bool:
+    """Return whether a field of a message is 1; where an earlier release has sent it without, it is the null value."""
+    return flag == 1
+
+
 def is_of_ordo(client_info: str) -> bool:
     """Return whether a client, of an archive or a cluster, that describes itself so understands schema 901."""
     return not {f"implementation={IMPLEMENTATION}", f"commit={IMPLEMENTATION}"}.isdisjoint(client_info.split())

@@ -133,13 +133,18 @@ def identity_at(position: int, terms: Sequence[tuple[int, int]], origins: Iterab
     """Return whose log a log was where a record of it ends; empty if that is not known.
 
     `terms` are all of the log's, and `origins` those that are known. What a log is between two places where it was gone
-    on with as another one's is one cluster's, whichever of its records says so.
+    on with as another one's is one cluster's, whichever of its records says so. Where a leader drew an identity, since
+    it did not know the one of the first record, the log has that one from its record on alone.
     """
+    if terms and position <= terms[0][1]:
+        return b""  # terms are lacking: an older place would not be seen
     bases = epoch_bases(terms)
     begin = max((one for one in bases if one < position), default=-1)
     end = min((one for one in bases if one >= position), default=None)
     within = [one for one in origins if begin < one.position and (end is None or one.position <= end)]
-    return max(within, key=lambda one: one.position).identity if within else b""
+    said = max((one for one in within if one.position <= position), key=lambda one: one.position, default=None)
+    found = said or min(within, key=lambda one: one.position, default=None)
+    return b"" if found is None else found.identity
 
 
 def read_origins(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ordo.archive.protocol.own_codecs import FIND_PAST_IDENTITY
+from ordo.archive.protocol.own_codecs import FIND_PAST_IDENTITY, is_set
 from ordo.cluster.wire.log_identity import Log, pack_identity, told_log
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class LogProof:
         if told is None or doubt is None:
             return None, ""
         self._asked = told, doubt
-        if not self._session.log_identity.knows_past:
+        if not is_set(self._session.log_identity.knows_past):
             return None, self._give_up("is of a release that does not tell it (update the cluster, or begin anew)")
         return self._session.request(FIND_PAST_IDENTITY, position=doubt), ""
 

@@ -15,9 +15,10 @@ from ordo.archive.client.session import ArchiveSession, Reply
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import REFUSALS, ErrorCode
 from ordo.archive.protocol.driver_requests import DriverRequest, DriverRequests
-from ordo.archive.protocol.own_codecs import FIND_LOG_PLACE, PlaceKind
+from ordo.archive.protocol.own_codecs import FIND_LOG_PLACE, PlaceKind, is_set
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.cluster.wire.log_identity import Log
 from ordo.cluster.wire.streams import LOG_STREAM_ID, topic_of
 from ordo.follow.recordings.live_stream import LivePatience, LiveStream
 from ordo.follow.recordings.log_proof import LogProof
@@ -128,6 +129,11 @@ class LogSource:
     def limit_position(self) -> int | None:
         """What is behind it may be of another cluster, until the node says whose log it has; None: no limit."""
         return self._proof.cluster.find_limit(self._proof.told)
+
+    @property
+    def told(self) -> Log | None:
+        """Which cluster's log the node has, as it said last."""
+        return self._proof.told
 
     @property
     def is_unproven(self) -> bool:
@@ -277,7 +283,7 @@ class LogSource:
         None where the node has no index, or cannot be asked.
         """
         told = self._session.log_identity
-        if told is None or not told.has_index:
+        if told is None or not is_set(told.has_index):
             return None
         try:
             return self._session.request(FIND_LOG_PLACE, kind=kind, value=value)

@@ -64,6 +64,18 @@ def test_an_identity_that_a_record_says_late_is_that_of_all_before_it() -> None:
     assert identity_at(1024, TERMS, [Origin(FIRST, 2048)]) == FIRST
 
 
+def test_an_identity_that_a_leader_drew_is_not_that_of_what_another_member_knows_before_it() -> None:
+    """It did not have the log's first record any more, and others know what that says."""
+    drawn = [ORIGINS[0], Origin(SECOND, 2048)]
+    assert [identity_at(one, TERMS, drawn) for one in (1024, 2016, 2048, BASE)] == [FIRST, FIRST, SECOND, SECOND]
+
+
+def test_below_the_oldest_term_that_is_known_nothing_is() -> None:
+    """What became another cluster's before that would not be seen."""
+    assert identity_at(1024, TERMS[1:], ORIGINS) == b""
+    assert identity_at(2048, TERMS[1:], ORIGINS) == FIRST
+
+
 def event(identity: bytes, log_position: int) -> bytes:
     return ordo_codecs.CLUSTER_IDENTITY_EVENT.encode(
         leadership_term_id=3, timestamp=0, log_position=log_position, member_id=0, **unpack_identity(identity)
