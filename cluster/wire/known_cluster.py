@@ -6,6 +6,8 @@ two clusters, and what was kept of one is used with another.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ordo.cluster.wire.log_identity import Log, Origin, are_of_two_clusters
 from ordo.runtime.errors import OtherClusterError
 
@@ -133,3 +135,17 @@ class KnownCluster:
             self._whose = f"{address}, which was met first,"
         self._former = own
         self.origin = Origin(told.identity, told.position)
+
+
+def newest_of(told: Iterable[tuple[str, Log]]) -> Origin | None:
+    """Return the newest identity that nodes (address, log) have said; None: none has said any.
+
+    Raises OtherClusterError where they are of two clusters: one has come to where the newer identity of another begins.
+    """
+    known = KnownCluster()
+    for address, log in sorted(told, key=lambda one: one[1].position):
+        known.admits(log, address)
+        known.check()
+        known.adopt(log, address)
+        known.position = max(known.position, log.executed_position)
+    return known.origin

@@ -18,12 +18,12 @@ from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.cluster.client.connection.endpoints import check_list
-from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.cluster.wire.known_cluster import KnownCluster, newest_of
 from ordo.cluster.wire.log_identity import Origin
 from ordo.follow.recordings.log_source import LogSource, SourceState
 from ordo.follow.recordings.recording_follower import Refusals
 from ordo.runtime.closing import Closing
-from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError, OrdoError
+from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError, OrdoError, OtherClusterError
 from ordo.runtime.native.time_units import SECOND_NS
 from ordo.runtime.polled_items import PolledItems
 from ordo.runtime.security.credentials import credentials_from_file
@@ -209,7 +209,22 @@ class _Surveyor:
         reasons = {address: self._problems.get(address, "no answer yet") for address in self._addresses}
         return ", ".join(f"{address} ({reason})" for address, reason in reasons.items())
 
+    def _newest(self, ready: dict[str, LogSource]) -> Origin | None:
+        """Return whose log it is, and leave out who has yet to come to that. Raises OtherClusterError."""
+        told = {address: source.told for address, source in ready.items()}
+        try:
+            newest = newest_of((address, log) for address, log in told.items() if log is not None)
+        except OtherClusterError:
+            self._close()
+            raise
+        for address, log in told.items():
+            if log is not None and newest is not None and log.identity != newest.identity:
+                self._problems[address] = f"does not say yet that it is of the cluster with identity {newest}"
+                del ready[address]
+        return newest or self._cluster.origin
+
     def _finish(self, ready: dict[str, LogSource]) -> Survey:
+        origin = self._newest(ready)
         found = sorted(ready.items(), key=lambda item: (item[1].is_leader, -item[1].end_position))
         descriptors = [source.descriptor for _, source in found if source.descriptor is not None]
         silent = {
@@ -223,7 +238,7 @@ class _Surveyor:
             max(source.end_position for _, source in found),
             tuple(address for address, _ in found),
             silent,
-            self._cluster.origin,
+            origin,
             next((address for address, source in found if source.is_leader), None),
         )
         self._close()
@@ -342,7 +357,7 @@ class RangeReader(Closing):
         now_ns = self._transport.drive()
         work_count = sum(source.work(now_ns) for source in self._closing)
         self._closing = [source for source in self._closing if source.is_pending]
-        self._cluster.position = self.position
+        self._cluster.position = max(self.position, 1)  # the whole log is the survey's, from its beginning on
         if self._source is None and now_ns >= self._pause_until_ns:
             self._open(now_ns)
         source = self._source

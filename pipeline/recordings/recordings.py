@@ -257,20 +257,26 @@ def check_one_cluster(
 ) -> None:
     """Raise OtherClusterError for folders or copies that are of another cluster than the known one, or than the first.
 
-    Those that do not say whose they are pass, and those whose newest identity begins after what is known, unless a
-    member's store, or nodes, say that their log was another's before. `looks_into_logs`: also what was recorded without
-    being committed counts.
+    Those that do not say whose they are pass, and those whose newest identity begins after what is known, and after the
+    ends of the others' logs, unless a member's store, or nodes, say that their log was another's before.
+    `looks_into_logs`: also what was recorded without being committed counts.
     """
     known = known or KnownCluster(remedy="give folders of one cluster")
     folders: dict[str, list[Recording]] = {}
     for entry in recordings:
         folders.setdefault(entry.directory, []).append(entry)
-    for directory, entries in folders.items():
-        told = whose_log(directory, entries, looks_into_logs=looks_into_logs)
+    found = [
+        (whose_log(directory, entries, looks_into_logs=looks_into_logs), directory, entries)
+        for directory, entries in folders.items()
+    ]
+    # The oldest identities first: then who has a newer one is asked about all that the others have.
+    for told, directory, entries in sorted(found, key=lambda one: -1 if one[0] is None else one[0].position):
         known.admits(told, directory)
         _prove(known, told, directory, entries)
         known.check()
         known.adopt(told, directory)
+        if told is not None:
+            known.position = max(known.position, told.executed_position)
 
 
 def _prove(known: KnownCluster, told: Log | None, directory: str, entries: list[Recording]) -> None:
@@ -296,7 +302,8 @@ def whose_log(directory: str, entries: Iterable[Recording], *, looks_into_logs: 
     listed = list(entries)
     origin = _copied_origin(listed[0]) if listed[0].copied else stored_origin(directory)
     if origin is not None:
-        return Log(origin.identity, origin.position, origin.position)
+        end = max((entry.limit for entry in listed if entry.is_log), default=0)
+        return Log(origin.identity, origin.position, max(origin.position, end))
     if not listed[0].copied and has_store(directory) and tells_identities(directory):
         return None
     if not looks_into_logs:

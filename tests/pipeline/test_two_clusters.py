@@ -152,6 +152,46 @@ def test_a_member_that_knows_no_restored_identity_yet_is_read(one: str, tmp_path
     assert ordo.read([one, newer]).to_arrow().num_rows == 31
 
 
+def write_epochs(archive: str, *epochs: tuple[Origin, int]) -> None:
+    """The store of a member whose log went on with these identities, each behind the position where the last ended."""
+    write_store(archive, ONE)
+    store = StateStore(FileStorage(open_lmdb).open_metadata(str(Path(archive).parent / "cluster" / "state.mdb")))
+    store.put_term(0, 0)
+    for number, (origin, base) in enumerate(epochs, 1):
+        store.put_term(number * TERM_LEAP, base)
+        store.folder.put_origin(origin)
+    store.close()
+
+
+SECOND, THIRD = Origin(b"2" * 16, 416), Origin(b"3" * 16, 832)
+
+
+@pytest.mark.parametrize(("kept", "is_two"), [(1, False), (9, True)])
+@pytest.mark.parametrize("is_newer_first", [False, True])
+@pytest.mark.parametrize("epochs", [[(SECOND, 384)], [(SECOND, 384), (THIRD, 800)]], ids=["once", "twice"])
+def test_a_former_log_is_read_with_the_one_that_went_on_where_it_is_a_beginning_of_it(
+    tmp_path: Path, kept: int, is_two: bool, is_newer_first: bool, epochs: list[tuple[Origin, int]]
+) -> None:
+    """A log that was recovered, restored or promoted dropped what the former one has behind its own beginning."""
+    former = write_log(tmp_path, [first_record(BEGAN_MS)], kept)
+    newer = write_log(tmp_path, [first_record(BEGAN_MS)], 20, "node1")
+    write_epochs(former)
+    write_epochs(newer, *epochs)
+    assert (open_recordings([former])[0].limit > 416) is is_two
+    folders = [newer, former] if is_newer_first else [former, newer]
+    if is_two:
+        for read in (ordo.read, lambda folders: audit(None, folders), lambda folders: StateWatch(folders).look()):
+            with pytest.raises(OtherClusterError, match="give folders of one cluster"):
+                read(folders)
+        with pytest.raises(OtherClusterError):
+            checked_origin(open_recordings(folders), {}, None, "target")
+        with pytest.raises(OtherClusterError):
+            stream(*folders).initialOffset()
+    else:
+        assert ordo.read(folders).to_arrow().num_rows == kept + 1 + 21
+        assert audit(None, folders)["status"] == "clean"
+
+
 def test_members_of_two_clusters_are_not_audited_or_watched_together(one: str, other: str) -> None:
     """Without stores, logs that begin differently are for the audit to compare."""
     assert audit(None, [one, other])["status"] == "damaged"

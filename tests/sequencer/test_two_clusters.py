@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from ordo.archive.client import control_requests
+from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.control.session import ControlSession
 from ordo.archive.protocol.codecs import LIST_RECORDINGS_REQUEST
 from ordo.archive.protocol.own_codecs import LOG_IDENTITY, ToldIdentity
@@ -17,6 +19,7 @@ from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import Log, Origin, identity_text, parse_identity, told_log, unpack_identity
 from ordo.follow.executed_follower import ExecutedFollower
 from ordo.follow.position_check import PositionCheck
+from ordo.follow.recordings.ranges import Access, Survey, survey
 from ordo.follow.start_search import StartSearch
 from ordo.runtime.errors import ArchiveError, ConfigurationError, OtherClusterError
 from tests.sequencer.test_log_follower import LogWorld
@@ -340,3 +343,40 @@ def test_a_reader_that_has_gone_over_to_a_restored_cluster_stays_there() -> None
     known.adopt(restored, "b")
     known.position = 900
     assert not known.admits(first, "a")
+
+
+def surveyed(world: LogWorld, *indexes: int) -> Survey:
+    """What a plan is told by nodes, in this order."""
+    nodes = {f"node{index}": world.nodes_of_log[index] for index in indexes}
+
+    class WorldAccess(Access):
+        def settings(self, address: str) -> ArchiveClientSettings:
+            return nodes[address].settings
+
+        def transport(self) -> Any:
+            def drive(*_: object) -> int:
+                world.cycle()
+                return world.clock.now()
+
+            made = mock.Mock(client=world.client_node.client, clock=world.clock)
+            made.drive.side_effect = made.park.side_effect = drive
+            return made
+
+    return survey(list(nodes), WorldAccess())
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize(("end_of_former", "is_two"), [(1024, False), (2048, True)])
+def test_a_plan_reads_no_nodes_of_two_clusters_whichever_answers_first(
+    world: LogWorld, order: tuple[int, int], end_of_former: int, is_two: bool
+) -> None:
+    """Nor a node that has not come yet to where the newest identity begins: the log may go on otherwise there."""
+    world.commit(world.append(range(50)))
+    tell(world, told(ONE, 0, end_of_former), told(OTHER, 1056, 4096), None)
+    if is_two:
+        with pytest.raises(OtherClusterError, match="which was met first, of the one with identity"):
+            surveyed(world, *order)
+    else:
+        found = surveyed(world, *order)
+        assert (found.answered, found.origin) == (("node1",), Origin(OTHER, 1056))
+        assert "does not say yet that it is of the cluster" in found.silent["node0"]
