@@ -255,9 +255,9 @@ class SharedWork:
             + [item.refusals, item.refused] * self.counts_refusals
             for item in self._items.values()
         ]
-        more: dict[str, Any] = {"counts_refusals": True} if self.counts_refusals else {}
-        if self._silent:
-            more["silent"] = sorted(self._silent)  # without these two, it is as earlier releases have it
+        # Without these two, it is as earlier releases have it.
+        refusals = {"counts_refusals": True} if self.counts_refusals else {}
+        silent = {"silent": sorted(self._silent)} if self._silent else {}
         return {
             "floor": self.floor,
             "frontier": self.frontier,
@@ -269,7 +269,8 @@ class SharedWork:
             "dead_count": self.dead_count,
             "turn": self._turn,
             "items": items,
-            **more,
+            **refusals,
+            **silent,
         }
 
     @classmethod
