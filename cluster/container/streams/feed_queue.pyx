@@ -45,9 +45,17 @@ cdef void _fill(uint8_t* at, int64_t sequence, int64_t log_position, int64_t pre
     memcpy(at + INDEX_AT, &index, 4)
 
 
-cdef inline void _wake_driver(ExclusivePublication publication) noexcept:
-    if publication._waker is not None:
-        publication._waker.wake()
+cdef inline void _wake_driver(object publication) noexcept:
+    if isinstance(publication, ExclusivePublication) and (<ExclusivePublication> publication)._waker is not None:
+        (<ExclusivePublication> publication)._waker.wake()
+
+
+cdef inline int64_t _append(object publication, bytes message) except? -1:
+    """Append without waking the driver. A replay (ordo.debugging) has a stream of its own, which takes what is offered."""
+    if isinstance(publication, ExclusivePublication):
+        return (<ExclusivePublication> publication).append(
+            <const uint8_t*> PyBytes_AS_STRING(message), PyBytes_GET_SIZE(message), NULL, 0)
+    return publication.offer(message)
 
 
 cdef class Topic:
@@ -56,7 +64,7 @@ cdef class Topic:
     cdef public int64_t sequence
     cdef public int64_t position
     cdef public int64_t log_position
-    cdef public ExclusivePublication publication       # None: not opened yet
+    cdef public object publication                     # None: not opened yet
 
     def __init__(self, str name not None, int64_t sequence=0, int64_t position=0, int64_t log_position=0):
         self.name = name
@@ -114,7 +122,7 @@ cdef class FeedQueue:
         cdef Py_ssize_t count = 0
         cdef Topic topic
         cdef bytes message
-        cdef ExclusivePublication publication, written = None
+        cdef object publication, written = None
         while self._waiting:
             _, topic, message = self._waiting[0]
             publication = topic.publication
@@ -123,7 +131,7 @@ cdef class FeedQueue:
             if written is not None and written is not publication:
                 _wake_driver(written)
             written = publication
-            result = publication.append(<const uint8_t*> PyBytes_AS_STRING(message), PyBytes_GET_SIZE(message), NULL, 0)
+            result = _append(publication, message)
             if result == ADMIN_ACTION:
                 continue
             if result <= 0:

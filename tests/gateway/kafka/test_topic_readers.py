@@ -287,7 +287,7 @@ async def fetched(readers: TopicReaders, session: MemorySession, number: int, *o
     fields = {"partition": 0, "fetch_offset": number, "partition_max_bytes": 1 << 20}
     topics = [SimpleNamespace(topic=one, partitions=[SimpleNamespace(**fields)]) for one in names]
     request = SimpleNamespace(topics=topics, max_wait=timedelta(seconds=0.5), max_bytes=1 << 20)
-    caller: Any = SimpleNamespace(session=session)
+    caller: Any = SimpleNamespace(session=session, hold=lambda room, length: None)
     values = await RecordCalls(SETTINGS, TopicTable(), readers).fetch(caller, request)
     found: Any = values["responses"]
     (partition,) = found[-1]["partitions"]
