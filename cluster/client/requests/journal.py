@@ -147,9 +147,15 @@ class JournalFile:
 
 
 def _write(descriptor: int, data: bytes) -> None:
+    """Write all of it at the end of a file, or nothing: what is written later must not stand behind a torn record."""
     written = 0
-    while written < len(data):
-        written += os.write(descriptor, data[written:])
+    try:
+        while written < len(data):
+            written += os.write(descriptor, data[written:])
+    except OSError:
+        if written:
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+        raise
 
 
 class Journal:
@@ -221,11 +227,12 @@ class Journal:
         self._append(_OPENED.pack(OPENED, open_position, length_bytes_max, number))
 
     def add_request(self, number: int, payload: bytes, request_id: bytes | None = None) -> None:
+        """Note a request that is to be sent. Raises StorageError for one that is not in the journal and must not be."""
+        self._append(_pack_request(number, payload, request_id))
         self._state.number = number
         self._state.requests[number] = payload
         if request_id is not None:
             self._state.ids[number] = request_id
-        self._append(_pack_request(number, payload, request_id))
 
     def confirm(self, confirmed: int) -> None:
         """Note that every request up to this number was answered."""

@@ -293,11 +293,11 @@ cdef class RequestWindow:
         return 0
 
     cpdef int _take_number(self, PendingRequest pending) except -1:
+        if self._journal is not None:                  # one that it refuses is not sent, and its number is free
+            self._journal.add_request(self._number + 1, pending.payload, pending.id)
         self._number += 1
         pending.number = self._number
         self._pending[self._number] = pending
-        if self._journal is not None:
-            self._journal.add_request(self._number, pending.payload, pending.id)
         return 0
 
     cdef bint _can_send_at_once(self) except -1:

@@ -25,6 +25,7 @@ from ordo.runtime.errors import (
     RejectedError,
     RequestIdError,
     RequestOutcome,
+    StorageError,
 )
 from ordo.runtime.native.sentinels import NULL_POSITION
 from ordo.service_api.requests import OpenStatus
@@ -205,10 +206,11 @@ class ClientRequests(RequestWindow):
             self._unnumbered.popleft()
             try:
                 self._check_length(pending.payload, pending.id is not None)
+                self._take_number(pending)
             except ClusterError as too_long:
                 pending.finish(None, too_long)
-                continue
-            self._take_number(pending)
+            except StorageError as error:
+                pending.finish(None, error.for_request(RequestOutcome.NOT_EXECUTED))
 
     def _become_open(self, values: records.IdentityOpened, now_ns: int) -> None:
         if self._number == 0:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,26 @@ def test_any_length_of_zeros_behind_a_torn_end_is_cut_off(tmp_path: Path) -> Non
     for length_bytes in (1, 8, 9, 4096):
         path.write_bytes(path.read_bytes() + bytes(length_bytes))
         assert recover(path) == expected
+
+
+def test_a_write_that_failed_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
+    """What was written behind a torn record was lost with it."""
+    path = tmp_path / "journal"
+    journal = Journal(JournalFile(str(path)))
+    journal.recover(NAME, 77)
+    journal.open(640, 1000, 0)
+    journal.add_request(1, b"request 1")
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, limits[1]))
+    try:
+        with pytest.raises(StorageError, match="File too large"):
+            journal.add_request(2, b"request 2, which is longer than there is room for")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    journal.add_request(2, b"request 2")
+    journal.close()
+    assert recover(path).requests == {1: b"request 1", 2: b"request 2"}
 
 
 def test_one_process_has_it_at_a_time(tmp_path: Path) -> None:

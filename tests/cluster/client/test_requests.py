@@ -20,6 +20,7 @@ from ordo.runtime.errors import (
     RejectedError,
     RequestOutcome,
     SessionClosedError,
+    StorageError,
 )
 from ordo.service_api.requests import OpenStatus
 from tests.simulation.requests import MemoryJournal
@@ -376,6 +377,49 @@ def test_what_a_journal_keeps_is_not_said_to_be_not_executed(is_closed: bool) ->
     again.work()
     again.opened()
     assert again.ingress.numbers() == [1]
+
+
+class FullDisk(MemoryJournal):
+    """A journal's file on a disk that takes so many records more."""
+
+    room = 1_000
+
+    def append(self, data: bytes) -> None:
+        if self.room == 0:
+            raise StorageError("journal: No space left on device")
+        self.room -= 1
+        super().append(data)
+
+
+def test_what_the_journal_cannot_take_is_never_sent() -> None:
+    """It was sent with the next request: who did again what was not executed, as it said, had it executed twice."""
+    store = FullDisk(None)
+    client = Client(store)
+    client.open(1)
+    store.room = 1
+    taken, *refused = client.requests.submit_many([b"two", b"three", b"four"])
+    with pytest.raises(StorageError):
+        client.requests.submit(b"five")
+    store.room = 1_000
+    again = client.requests.submit(b"three")
+    assert (taken.number, again.number, client.work()) == (2, 3, [2, 3])
+    for one in refused:
+        with pytest.raises(StorageError, match="not executed: journal: No space") as raised:
+            one.result()
+        assert raised.value.outcome is RequestOutcome.NOT_EXECUTED
+    assert [one.payload for one in Client(store).requests.recovered] == [b"0", b"two", b"three"]
+
+
+def test_what_waited_for_its_number_and_the_journal_cannot_take_is_told_so() -> None:
+    store = FullDisk(None)
+    client = Client(store)
+    first, second = client.requests.submit_many([b"one", b"two"])
+    client.work()
+    store.room = 2  # that it was opened, and one request
+    client.opened()
+    assert (first.number, client.ingress.numbers()) == (1, [1])
+    with pytest.raises(StorageError, match="not executed"):
+        second.result()
 
 
 def test_a_journal_that_is_an_old_copy_is_refused() -> None:
