@@ -10,12 +10,21 @@ A key nobody knows is an error, never ignored.
 import math
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Self
+from types import UnionType
+from typing import Annotated, Any, Self, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import ErrorDetails
 
 from ordo.runtime.errors import ConfigurationError
@@ -74,10 +83,43 @@ def _within(parse: Callable[[object], int], low: str, high: str, per: str, *, or
     return AfterValidator(check)
 
 
+_NUMBERS_AND_SWITCHES = {bool: "true or false", int: "a whole number", float: "a number"}
+
+
+def _find_kind(annotation: object, metadata: Iterable[object] = ()) -> type | None:
+    """Return bool, int or float where a key has one of these; None: another type, or one that reads text itself."""
+    if any(isinstance(one, BeforeValidator) for one in metadata):
+        return None
+    if annotation in _NUMBERS_AND_SWITCHES:
+        return annotation
+    if get_origin(annotation) is Annotated:
+        inner, *more = get_args(annotation)
+        return _find_kind(inner, more)
+    if get_origin(annotation) in (Union, UnionType):
+        return next((kind for one in get_args(annotation) if (kind := _find_kind(one)) is not None), None)
+    return None
+
+
 class Settings(BaseModel):
-    """The base of every configuration: immutable, no unknown keys."""
+    """The base of every configuration: immutable, no unknown keys, and no value of another type than its key's.
+
+    Durations and sizes alone may be texts: a switch in quotes, or a number that is a switch, is a mistake.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_of_its_type(cls, value: object, info: ValidationInfo) -> object:
+        field = cls.model_fields[info.field_name or ""]
+        kind = _find_kind(field.annotation, field.metadata)
+        if kind is None or value is None:
+            return value
+        is_number = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
+        if not (isinstance(value, bool) if kind is bool else is_number):
+            quotes = ", without quotes" if isinstance(value, str) else ""
+            raise ValueError(f"allowed: {_NUMBERS_AND_SWITCHES[kind]}{quotes}")
+        return value
 
     @classmethod
     def from_mapping(cls, values: dict[str, Any], source: str = "") -> Self:

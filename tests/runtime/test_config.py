@@ -143,3 +143,37 @@ def test_streams_of_one_seed_repeat_and_do_not_disturb_each_other() -> None:
     assert RandomSource(42).child("n0").stream("a").random() != RandomSource(42).child("n1").stream("a").random()
     assert first.stream("election") is first.stream("election")
     assert RandomSource().seed != RandomSource().seed
+
+
+class Exact(Settings):
+    is_on: bool = False
+    count: int = 1
+    port: Annotated[int | None, Field(ge=0)] = None
+    share: float = 0.0
+    spare: Annotated[int, Field(ge=0)] | None = None
+    length: SizeBytes | None = None
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("is_on", "yes", "true or false, without quotes"),
+        ("is_on", 1, "true or false"),
+        ("count", True, "a whole number"),
+        ("count", "7", "a whole number, without quotes"),
+        ("count", 1.0, "a whole number"),
+        ("port", "20000", "a whole number, without quotes"),
+        ("spare", False, "a whole number"),
+        ("share", "0.5", "a number, without quotes"),
+        ("share", True, "a number"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_in_one_line(key: str, value: object, allowed: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Exact.from_mapping({key: value}, "node.toml")
+    assert caught.value.message == f"node.toml: {key} = {value!r}: allowed: {allowed}"
+
+
+def test_values_of_their_types_and_texts_of_sizes_are_taken() -> None:
+    given = {"is_on": True, "count": 7, "port": 0, "share": 1, "spare": None, "length": "64k"}
+    assert Exact.from_mapping(given) == Exact(is_on=True, count=7, port=0, share=1.0, spare=None, length=65536)
