@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from ordo.follow.executions import Executions
 from ordo.pipeline.decoding.batches import arrow_schema
-from ordo.pipeline.decoding.errors import DataLossError
+from ordo.pipeline.decoding.errors import DataLossError, PipelineError
 from ordo.pipeline.decoding.payloads import PayloadDecoder, decode_batches, decoded_schema, decoder_fields
 from ordo.pipeline.recordings.network import (
     ANYWAY,
@@ -43,7 +43,8 @@ Task = tuple[Run, ...] | NetworkRun
 def plan_read(options: ReadSettings, predicates: Predicates) -> list[Task]:
     """Return the tasks of a batch read, in the order of the log (of each node).
 
-    Raises DataLossError when positions that were asked for are not there any more.
+    Raises DataLossError when positions that were asked for are not there any more, PipelineError where the log ends
+    before the one to begin at.
     """
     if options.network is not None:
         return [*_plan_network(options, options.network, predicates)]
@@ -152,6 +153,7 @@ def _plan_network(options: ReadSettings, log: NetworkLog, predicates: Predicates
     found = log.survey()
     if options.start_position is not None:
         check_not_lost(options.start_position, found, log.lenient)
+        _check_reached(options.start_position, found.end_position)
     after = max(predicates.position[0] - 1, 0)
     upto = min(found.end_position, predicates.position[1])
     if options.commit.isdigit():
@@ -162,9 +164,23 @@ def _plan_network(options: ReadSettings, log: NetworkLog, predicates: Predicates
 
 def _check_start(options: ReadSettings, recordings: list[Recording]) -> None:
     position = options.start_position
+    if position is None:
+        return
     for recording in recordings:
-        if position is not None and position < recording.start and options.fail_on_data_loss:
+        if position < recording.start and options.fail_on_data_loss:
             raise DataLossError(
                 f"{recording.key}: position {position} was asked for, and the log begins at {recording.start}: what "
                 f"was between was purged{ANYWAY}"
             )
+    _check_reached(position, max((recording.limit for recording in recordings), default=position))
+
+
+def _check_reached(position: int, end: int) -> None:
+    """Raise PipelineError for a position to begin at that no log has reached: rows of none would look like no records.
+
+    At the end there are none yet, as who goes on from there expects.
+    """
+    if position > end:
+        raise PipelineError(
+            f"position={position} is beyond the end of the log, which is position={end}: begin there or below"
+        )

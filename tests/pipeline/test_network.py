@@ -140,6 +140,20 @@ def test_positions_may_lie_anywhere(nodes: list[ServedFolder]) -> None:
     assert rows(url(nodes[0]), start_position=96, end_position=96).num_rows == 0
 
 
+def test_a_read_from_beyond_the_end_says_where_the_end_is(nodes: list[ServedFolder]) -> None:
+    """At the end there is nothing yet, and filters that leave nothing are what was asked for."""
+    end = ordo.read(nodes[0].folder, columns="position").to_arrow()["position"].to_pylist()[-1]
+    for source in (nodes[0].folder, url(*nodes)):
+        assert rows(source, start_position=end).num_rows == 0
+        assert rows(source, start_position=end, start_time="2100-01-01").num_rows == 0
+        with pytest.raises(PipelineError) as caught:
+            ordo.read(source, start_position=end + 32).to_arrow()
+        assert caught.value.message == (
+            f"position={end + 32} is beyond the end of the log, which is position={end}: begin there or below"
+        )
+        assert rows(source, start_time="2100-01-01").num_rows == 0
+
+
 def test_another_node_goes_on_when_one_dies(nodes: list[ServedFolder]) -> None:
     here = rows(nodes[0].folder)
     log = ordo.read(url(*nodes), batch_rows=20, partition_bytes=1 << 30, columns=here.column_names)
