@@ -35,7 +35,8 @@ trailing metadata `ordo-outcome` ([GATEWAY.md](GATEWAY.md)).
 |---|---|---|
 | executed | {executed} | no |
 | not executed | {not_executed}; `ClusterError`: too long, no room, called in a callback, no ids taken; \
-`ConfigurationError`: an id or a `timeout_s` that is none | yes, once what the text names is mended |
+`ConfigurationError`: an id or a `timeout_s` that is none; `StorageError`: no room in the journal | \
+yes, once what the text names is mended |
 | unknown | {unknown}, `ClusterTimeoutError` of a request, which goes on | \
 wait with `error.pending.result()`; else only with the same `id` \
 ([CLIENT.md](CLIENT.md#ids-of-your-own)) |

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from ordo.cluster.client.requests.request_sending import offer_to_leader
 from ordo.cluster.wire.sessions.message_limit import LENGTH_BYTES_MAX, describe_too_long
-from ordo.runtime.errors import ClusterError, MessageError, OrdoError, RequestOutcome
+from ordo.runtime.errors import ClusterError, MessageError, OrdoError, RequestOutcome, StorageError
 from ordo.service_api.messages.request import to_request
 from ordo.service_api.request_ids import check_request_id, digest_request_id
 
@@ -294,7 +294,10 @@ cdef class RequestWindow:
 
     cpdef int _take_number(self, PendingRequest pending) except -1:
         if self._journal is not None:                  # one that it refuses is not sent, and its number is free
-            self._journal.add_request(self._number + 1, pending.payload, pending.id)
+            try:
+                self._journal.add_request(self._number + 1, pending.payload, pending.id)
+            except StorageError as error:
+                raise error.for_request(RequestOutcome.NOT_EXECUTED) from error
         self._number += 1
         pending.number = self._number
         self._pending[self._number] = pending

@@ -207,10 +207,8 @@ class ClientRequests(RequestWindow):
             try:
                 self._check_length(pending.payload, pending.id is not None)
                 self._take_number(pending)
-            except ClusterError as too_long:
-                pending.finish(None, too_long)
-            except StorageError as error:
-                pending.finish(None, error.for_request(RequestOutcome.NOT_EXECUTED))
+            except (ClusterError, StorageError) as refusal:
+                pending.finish(None, refusal)
 
     def _become_open(self, values: records.IdentityOpened, now_ns: int) -> None:
         if self._number == 0:

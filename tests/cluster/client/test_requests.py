@@ -398,8 +398,9 @@ def test_what_the_journal_cannot_take_is_never_sent() -> None:
     client.open(1)
     store.room = 1
     taken, *refused = client.requests.submit_many([b"two", b"three", b"four"])
-    with pytest.raises(StorageError):
+    with pytest.raises(StorageError, match="not executed: journal: No space") as refusal:
         client.requests.submit(b"five")
+    assert refusal.value.outcome is RequestOutcome.NOT_EXECUTED
     store.room = 1_000
     again = client.requests.submit(b"three")
     assert (taken.number, again.number, client.work()) == (2, 3, [2, 3])
