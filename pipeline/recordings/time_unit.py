@@ -34,18 +34,18 @@ def time_unit_of(recording: Recording) -> int:
 def time_unit_of_cursors(open_cursor: Callable[[], MessageCursor], is_log: bool) -> int | None:
     """Return the unit, from the first messages of a log; None when no record there tells.
 
-    From the first new-term record (cluster-consensus.md §11); where that was purged, from the size of the first
-    timestamp, which tells epoch milliseconds, microseconds and nanoseconds apart.
+    From the first new-term record (cluster-consensus.md §11), unless the log went over to a finer unit there and what
+    precedes it was not all purged; where there is none, from the size of the first timestamp, which tells epoch
+    milliseconds, microseconds and nanoseconds apart.
     """
-    for columns, kinds in ((("payload",), ("new_term",)), (("cluster_time",), None)):
-        row = _first_row(open_cursor(), is_log, columns, kinds)
-        if row is None:
-            continue
-        if kinds:
-            return int(struct.unpack_from("<i", row["payload"], _TIME_UNIT_OFFSET)[0])
-        if row["cluster_time"] is not None:
-            return TimeUnit.of_timestamp(row["cluster_time"])
-    return None
+    term = _first_row(open_cursor(), is_log, ("payload", "cluster_time"), RowSelection(kinds=("new_term",)))
+    first = _first_row(open_cursor(), is_log, ("cluster_time",), RowSelection(time_min=-(1 << 63)))
+    begun = None if first is None else TimeUnit.of_timestamp(first["cluster_time"])
+    if term is None:
+        return begun
+    unit = int(struct.unpack_from("<i", term["payload"], _TIME_UNIT_OFFSET)[0])
+    is_told_by_size = TimeUnit.of_timestamp(term["cluster_time"]) == unit
+    return begun if is_told_by_size and begun is not None else unit
 
 
 def moment(cluster_time: int) -> datetime | int:
@@ -57,9 +57,9 @@ def moment(cluster_time: int) -> datetime | int:
 
 
 def _first_row(
-    cursor: MessageCursor, is_log: bool, columns: tuple[str, ...], kinds: tuple[str, ...] | None
+    cursor: MessageCursor, is_log: bool, columns: tuple[str, ...], rows: RowSelection
 ) -> dict[str, Any] | None:
-    decoder = RecordDecoder(cursor, RowSelection(kinds=kinds), BatchBuilder(columns, 0, "", 0, 1), is_log)
+    decoder = RecordDecoder(cursor, rows, BatchBuilder(columns, 0, "", 0, 1), is_log)
     if cursor.fault:
         return None
     batch = decoder.next_batch()

@@ -62,6 +62,24 @@ def test_a_part_by_time_is_that_of_the_whole(
         assert part.column("timestamp").to_pylist() == [one for one in times if start <= one < end]
 
 
+@pytest.mark.parametrize("units", UNITS)
+def test_the_former_unit_is_read_where_its_first_record_was_purged(
+    tmp_path: Path, units: tuple[TimeUnit, TimeUnit]
+) -> None:
+    """The first record of a term that is left tells of the finer unit, and of messages before it nothing."""
+    archive, (former, later) = str(tmp_path / "archive"), units
+    with RecordingBuilder(archive) as builder:
+        for second in range(3):
+            builder.append(session_message(0, 1, former.duration(seconds=BEGIN_S + second), b"former"))
+        begin = later.duration(seconds=BEGIN_S + 3)
+        builder.append(new_term(1, builder.begin_position(96), begin, 0, 5, int(later)))
+        builder.append(session_message(1, 1, later.duration(seconds=BEGIN_S + 4), b"later"))
+    read = ordo.read(archive, kinds="message").to_arrow()
+    assert read.column("timestamp").to_pylist() == [at(second) for second in (0, 1, 2, 4)]
+    part = ordo.read(archive, kinds="message", start_time=at(1), end_time=at(4)).to_arrow()
+    assert part.column("timestamp").to_pylist() == [at(1), at(2)]
+
+
 class Alarm(ClusteredService):
     """Sets a timer an hour after its first message, and remembers when it set it."""
 
