@@ -398,6 +398,8 @@ class ServiceContainer(ContainerLoop):
         former = self.cluster.take_time_unit(time_unit)
         if former is not None:
             self.execution.invoke("on_time_unit", True, former, time_unit)
+            if self.execution.state is ContainerState.FAILED:
+                return
         term = NewLeadershipTermEvent(
             event.leadership_term_id,
             event.log_position,

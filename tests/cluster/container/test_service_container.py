@@ -673,6 +673,26 @@ def test_a_service_that_raises_ends_the_container_and_says_where(node: ServiceNo
     assert node.service_position.value < position
 
 
+def test_a_service_that_cannot_convert_its_times_is_not_told_of_the_term(node: ServiceNode, start: Start) -> None:
+    """It stands still at the term's first record until the node says what to do."""
+
+    class Unable(Recorder):
+        def on_new_leadership_term(self, event: NewLeadershipTermEvent) -> None:
+            if event.time_unit is not TimeUnit.MILLIS:
+                raise AssertionError("a service that failed is called")
+
+    container = start(Unable())
+    node.begin_term(0, leads=False)
+    node.commit()
+    node.run(container)
+    container.execution.orders.is_supported = True
+    position = node.begin_term(1, leads=False, time_unit=TimeUnit.MICROS)
+    node.commit()
+    node.run(container, lambda: container.state is ContainerState.FAILED)
+    failure = container.execution.orders.failure
+    assert f"Unable raised in on_time_unit at position {position}" in str(failure)
+
+
 class Unwritable(ClusteredService):
     """Answers with a message that cannot be written."""
 
