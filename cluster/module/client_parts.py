@@ -41,7 +41,7 @@ class ClientParts:
 
     def take_time_unit(self, unit: TimeUnit) -> None:
         """Measure the silence of sessions in this unit, that of the term which this member begins to lead."""
-        self.sessions.session_timeout = self.requests.session_timeout = self.session_timeout_ns // unit.length_ns
+        self.sessions.session_timeout = self.session_timeout_ns // unit.length_ns
 
 
 def make_client_parts(
@@ -64,7 +64,7 @@ def make_client_parts(
         client,
         sessions,
         authenticator,
-        session_timeout=session_timeout,
+        session_timeout_ns=config.session_timeout_ns,
         bounds=SessionBounds.configured(config),
         log_facts=LogFacts(lambda: base.log.message_bytes_max, config.cluster_id, told_identity, told_beginning),
         on_rejected=member.on_invalid_request,

@@ -25,7 +25,7 @@ from ordo.cluster.wire.sessions.ingress_notice import UNCHECKED_NOTICE
 from ordo.cluster.wire.sessions.message_limit import encode_message_limit
 from ordo.cluster.wire.sessions.principal_mark import encode_mark, is_wanted
 from ordo.runtime.errors import ChannelError, ClusterError, OrdoError
-from ordo.runtime.native.cluster_time import time_ms
+from ordo.runtime.native.cluster_time import time_ms, time_ns
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.security.authentication import (
     PRINCIPAL_LENGTH_BYTES_MAX,
@@ -125,7 +125,8 @@ class SessionRequest:
     response_channel: str
     image: Image
     publication: Publication
-    deadline: int
+    deadline_ns: int
+    """A time of the cluster, whichever unit the log has then."""
     state: RequestState = RequestState.CONNECTING
     refusal: EventCode = EventCode.ERROR
     detail: str = ""
@@ -170,7 +171,7 @@ class SessionRequests:
         open_sessions: OpenSessions,
         authenticator: Authenticator,
         *,
-        session_timeout: int,
+        session_timeout_ns: int,
         bounds: SessionBounds,
         log_facts: LogFacts,
         on_rejected: Callable[[str], object],
@@ -178,7 +179,7 @@ class SessionRequests:
     ) -> None:
         """Take the member's parts.
 
-        `session_timeout` is in cluster time units; `bounds` count open and pending sessions.
+        `bounds` count open and pending sessions.
 
         `draw_session_id` gives random numbers, from 1 to 2^62: a session's id is what its client shows with each
         message, and must not be guessed by another. `on_rejected` takes a line for each that failed authentication.
@@ -188,7 +189,7 @@ class SessionRequests:
         self._authenticator = authenticator
         self._log_facts = log_facts
         self._checks_credentials = getattr(authenticator, "checks_credentials", True)
-        self.session_timeout = session_timeout
+        self._session_timeout_ns = session_timeout_ns
         self._bounds = bounds
         self._has_operators = not isinstance(authenticator, AcceptAll)
         self._requests: dict[int, SessionRequest] = {}
@@ -262,7 +263,7 @@ class SessionRequests:
             channel,
             image,
             publication,
-            cluster_time + self.session_timeout,
+            time_ns(cluster_time) + self._session_timeout_ns,
         )
         session.wants_principal = is_wanted(request.client_info)
         session.is_of_ordo = is_of_ordo(request.client_info or "")
@@ -321,7 +322,7 @@ class SessionRequests:
         request = self._by_session.get(response.cluster_session_id)
         if request is not None and request.state is RequestState.CHALLENGED and request.image is image:
             request.correlation_id = response.correlation_id
-            request.deadline = cluster_time + self.session_timeout
+            request.deadline_ns = time_ns(cluster_time) + self._session_timeout_ns
             self._authenticator.on_challenge_response(
                 request.session_id, response.encoded_credentials, time_ms(cluster_time)
             )
@@ -384,7 +385,7 @@ class SessionRequests:
         self._tell_identity()
         timed_out = 0
         for request in list(self._requests.values()):
-            if request.state is not RequestState.IN_FLIGHT and cluster_time > request.deadline:
+            if request.state is not RequestState.IN_FLIGHT and time_ns(cluster_time) > request.deadline_ns:
                 timed_out += 1
                 self._drop(request)
             elif request.publication.is_connected:

@@ -16,6 +16,7 @@ from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.sessions.message_limit import decode_message_limit, encode_message_limit
 from ordo.cluster.wire.sessions.principal_mark import MARK_BYTES, WANTED, decode_mark, encode_mark
 from ordo.runtime.errors import RegistrationError
+from ordo.runtime.native.cluster_time import TimeUnit
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.security.authentication import AcceptAll, Right
 from ordo.sequencer.session_table import SessionTable
@@ -75,7 +76,7 @@ class Leader:
             client,
             self.open,
             cast(Any, gate or Gate()),
-            session_timeout=10_000,
+            session_timeout_ns=10_000_000_000,
             bounds=bounds or SessionBounds.of(2),
             log_facts=LogFacts(
                 lambda: 1000, told_identity=lambda: self.told_identity, told_beginning=lambda: self.told_beginning
@@ -84,7 +85,14 @@ class Leader:
             draw_session_id=lambda: next(ids),
         )
 
-    def connect(self, image: Any, credentials: bytes = b"", client_info: str = "", leader_id: int = LEADER) -> None:
+    def connect(
+        self,
+        image: Any,
+        credentials: bytes = b"",
+        client_info: str = "",
+        leader_id: int = LEADER,
+        cluster_time: int = 0,
+    ) -> None:
         request = SimpleNamespace(
             correlation_id=1,
             response_stream_id=102,
@@ -93,7 +101,7 @@ class Leader:
             encoded_credentials=credentials,
             client_info=client_info,
         )
-        self.requests.on_connect_request(request, image, self.term, leader_id, 0)
+        self.requests.on_connect_request(request, image, self.term, leader_id, cluster_time)
 
     def work(self, cluster_time: int = 1, leader_id: int = LEADER) -> None:
         self.requests.work(self.term, leader_id, cluster_time)
@@ -124,6 +132,20 @@ def test_requests_whose_names_are_looked_up_count_for_their_host(end: str) -> No
     before = len(leader.driver.asked)
     leader.connect(image_of("10.0.0.66", 2))
     assert len(leader.driver.asked) == before + (end != "it is made"), "what is over counts no more"
+
+
+@pytest.mark.parametrize("asked_in", TimeUnit)
+@pytest.mark.parametrize("answered_in", TimeUnit)
+def test_requests_wait_as_long_in_each_unit_of_time(asked_in: TimeUnit, answered_in: TimeUnit) -> None:
+    """On members that do not lead, too, whatever their setting is; and while the log goes over to another unit."""
+    member = Leader()
+    member.driver.is_slow = False
+    begin_s = 1_790_000_000
+    member.connect(image_of("10.0.0.1"), leader_id=1, cluster_time=asked_in.duration(seconds=begin_s))
+    member.work(answered_in.duration(seconds=begin_s + 10), leader_id=1)
+    assert len(member.requests) == 1
+    member.work(answered_in.duration(seconds=begin_s + 10, milliseconds=1), leader_id=1)
+    assert len(member.requests) == 0
 
 
 def test_only_the_stream_that_asked_for_a_session_answers_its_challenge() -> None:
