@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Any, Protocol
 
 from ordo.runtime.errors import Reject
-from ordo.runtime.native.cluster_time import TimeUnit
+from ordo.runtime.native.cluster_time import TimeUnit, time_ns
 from ordo.service_api.service import Cluster, ClusteredService, MessageRun
 from tests.simulation.app_service import GROUP_IDENTITY, AppOutput
 from tests.simulation.operations import NONE_VALUE, Kind, Request, decode_reply, decode_request, encode_reply, later
@@ -96,7 +96,7 @@ class RegisterService(ClusteredService):
         """Whether every record is published to FEED_TOPIC."""
         self.fails_next = False
         """Makes the service raise, at its next record, an error that no other member has."""
-        self._latest = 0
+        self._latest_ns = 0
         self._cluster: Cluster | None = None
 
     @property
@@ -251,8 +251,8 @@ class RegisterService(ClusteredService):
 
     def _check_time(self, timestamp: int) -> str:
         """As far as this instance has seen times; they are no part of its state."""
-        before, self._latest = self._latest, max(self._latest, timestamp)
-        return f"time {timestamp} comes after {before}" if timestamp < before else ""
+        before_ns, self._latest_ns = self._latest_ns, max(self._latest_ns, time_ns(timestamp))
+        return f"time {timestamp} comes after {before_ns} ns" if time_ns(timestamp) < before_ns else ""
 
     def on_time_unit(self, former: TimeUnit, unit: TimeUnit) -> None:
         timers = self.state.timers

@@ -133,6 +133,7 @@ class ClusterTimers:
 
     def __init__(self, service_count: int) -> None:
         self._services = [TimerService() for _ in range(service_count)]
+        self._unit: TimeUnit | None = None
 
     def __len__(self) -> int:
         return sum(len(one) for one in self._services)
@@ -149,9 +150,9 @@ class ClusterTimers:
     def next_deadline(self) -> int | None:
         """Return a deadline that none of the timers is due before; None where there are none.
 
-        None as well while some services have executed a change of the log's unit and others have not.
+        None as well while a service has not executed the change of the log's unit: its deadlines are in the former one.
         """
-        if len({one.unit for one in self._services if one.unit is not None}) > 1:
+        if len({self._unit, *(one.unit for one in self._services)} - {None}) > 1:
             return None
         found = (one.next_deadline for one in self._services)
         return min((deadline for deadline in found if deadline is not None), default=None)
@@ -170,7 +171,8 @@ class ClusterTimers:
         return True
 
     def begin(self, unit: TimeUnit) -> None:
-        """Note the unit that the log was begun with, or the snapshot's; later changes are told by each service."""
+        """Note the unit of the snapshot, or of a term that begins; services that have one tell of each change."""
+        self._unit = unit
         for one in self._services:
             if one.unit is None:
                 one.on_unit(unit)

@@ -69,6 +69,7 @@ class ClockWatch:
 
     def set_unit(self, unit: TimeUnit) -> None:
         """Go on in the unit that the log's end has now; records of the other one are not forgotten."""
+        self.clock.note(self._sequencer.last_timestamp)
         self.clock.set_unit(unit)
         self.clock.note(self._recovery.log_timestamp)
 

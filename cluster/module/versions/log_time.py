@@ -118,12 +118,11 @@ class LogTime:
         newest = self._changes[-1].unit if self._changes else None
         if found is None or (newest is None and found not in (self._setting, self._former) and position > 0):
             raise self._refusal(value, where)
-        if found is newest:
-            return
-        if newest is not None and (found < newest or self._levels.newest < TIME_UNIT_LEVEL):
-            raise self._refusal(value, where)
-        self._changes.append(UnitChange(position, found))
-        self._set_unit(found)
+        if found is not newest:
+            if newest is not None and (found < newest or self._levels.newest < TIME_UNIT_LEVEL):
+                raise self._refusal(value, where)
+            self._changes.append(UnitChange(position, found))
+        self._set_unit(found)  # also where it is the newest: this member may have begun a term that did not come to be
 
     def _where(self, position: int) -> str:
         return "the snapshot" if position == NULL_POSITION else f"the log at position {position}"

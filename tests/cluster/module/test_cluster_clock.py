@@ -89,10 +89,10 @@ class Watched(Timed):
         self.member = Core()
         self.shown: list[int] = []
         core: Any = self.member
-        log: Any = SimpleNamespace(last_timestamp=0)
+        self.log: Any = SimpleNamespace(last_timestamp=0)
         counter: Any = type("Shown", (), {"set": lambda _, value: self.shown.append(value)})()
         recovery: Any = SimpleNamespace(log_timestamp=log_timestamp)
-        self.watch = ClockWatch(self, core, log, self.wall, counter, recovery)
+        self.watch = ClockWatch(self, core, self.log, self.wall, counter, recovery)
         self.cluster = self.watch.clock
 
     def announce(self, event: str, text: str) -> None:
@@ -223,3 +223,11 @@ def test_a_clock_before_the_first_time_of_the_new_unit_begins_with_it() -> None:
     clock = ClusterClock(wall)
     clock.set_unit(TimeUnit.MICROS)
     assert clock.now() == EARLIEST[TimeUnit.MICROS]
+
+
+def test_messages_that_nobody_had_looked_at_are_not_later_than_the_first_time_of_the_new_unit() -> None:
+    """The last messages of the former unit, which a member reads just before it begins to lead."""
+    watched = Watched()
+    watched.log.last_timestamp = START_MS + HOUR_MS
+    watched.watch.set_unit(TimeUnit.MICROS)
+    assert watched.watch.now() >= (START_MS + HOUR_MS) * 1_000

@@ -75,7 +75,7 @@ def test_without_a_snapshot_and_for_other_records_there_is_nothing_to_refuse() -
 
 def test_a_term_begins_with_the_finer_unit_where_the_settings_name_the_former_one() -> None:
     member = Member(US, MS).start(MS, MS)
-    assert member.time.at(96) is MS and member.clock == [MS]
+    assert member.time.at(96) is MS and set(member.clock) == {MS}
     assert member.time.begin_term() is US and member.clock[-1] is US
     member.record(US, 192)
     assert [member.time.at(position) for position in (96, 191, 192, 500)] == [MS, MS, US, US]
@@ -94,6 +94,14 @@ def test_a_running_member_follows_whatever_its_settings_say_and_starts_with_the_
     with pytest.raises(ClusterError, match='position 96 has time in the unit "ms"'):
         Member(US).start(None, MS, US)
     assert Member(US).start(US, US).time.begin_term() is US, "the beginning is gone"
+
+
+def test_a_term_that_did_not_come_to_be_leaves_the_unit_of_the_log() -> None:
+    """Its first record found no room, and another member leads the next term, in the former unit."""
+    member = Member(US, MS).start(None, MS)
+    assert member.time.begin_term() is US and member.clock[-1] is US
+    member.record(MS, 192)
+    assert member.time.at(500) is MS and member.clock[-1] is MS
 
 
 def test_a_log_goes_over_to_finer_units_alone() -> None:

@@ -180,6 +180,18 @@ def test_deadlines_are_in_the_unit_that_the_service_has_come_to() -> None:
     assert [*due] == [1, 4, 3, None]
 
 
+def test_no_deadline_is_told_while_a_service_is_behind_the_change() -> None:
+    """Milliseconds are long past, taken for microseconds: the leader would look for timers all the time."""
+    timers = ClusterTimers(1)
+    timers.begin(TimeUnit.MILLIS)
+    timers[0].schedule(1, NOW_MS)
+    assert timers.next_deadline == NOW_MS
+    timers.begin(TimeUnit.MICROS)
+    assert timers[0].unit is TimeUnit.MILLIS and timers.next_deadline is None
+    timers[0].on_unit(TimeUnit.MICROS)
+    assert timers.next_deadline == NOW_MS * 1_000
+
+
 def test_no_deadline_is_told_while_services_are_in_different_units() -> None:
     timers = ClusterTimers(2)
     timers[0].schedule(1, 5)

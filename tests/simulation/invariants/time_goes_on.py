@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ordo.runtime.native.cluster_time import TimeUnit, time_ms
+from ordo.runtime.native.cluster_time import TimeUnit, time_ms, time_ns
 from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class TimeGoesOn(Invariant):
         position, before = self._executed
         if found is None or record.position <= position:
             return
-        if int(found[1]) < before:
+        if time_ns(int(found[1])) < time_ns(before):
             self.fail(f"{record.position} has time {found[1]}, after {before} at {position}")
         if before and TimeUnit.of_timestamp(before) is not TimeUnit.of_timestamp(int(found[1])):
             self.world.trace.count_fault("time goes on in another unit")
