@@ -114,7 +114,7 @@ def restore_members(path: Path, configs: Sequence[NodeSettings], target: Target)
         for config in configs:
             _check_services(config, plan)
             _check_versions(config, plan.survey)
-            _check_time_unit(config, plan.survey)
+            check_time_unit(config, plan.survey)
         members = configs[0].member_list
         closing = close_log(
             plan.survey,
@@ -208,12 +208,14 @@ def _check_versions(config: NodeSettings, survey: Survey) -> None:
             )
 
 
-def _check_time_unit(config: NodeSettings, survey: Survey) -> None:
-    own, found = config.cluster.time_unit, survey.time_unit.symbol
-    if survey.terms and own != found:
+def check_time_unit(config: NodeSettings, survey: Survey) -> None:
+    """Raise ConfigurationError for a member that would not start with the log's unit of time at its end."""
+    cluster, found = config.cluster, survey.time_unit
+    if survey.terms and found not in (cluster.cluster_time_unit, cluster.former_time_unit):
         raise ConfigurationError(
-            f'member {config.node.member_id} has time_unit = "{own}", and the log of the backup was begun with'
-            f' "{found}": give that in [cluster]'
+            f'member {config.node.member_id} has time_unit = "{cluster.time_unit}", and the log of the backup has'
+            f' "{found.symbol}" at this position: give that in [cluster] as time_unit, or as time_unit_from where it is'
+            " to go over"
         )
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ordo.archive.segments.reader import RecordedMessage
-from ordo.backup.restore import close_log, parse_time
+from ordo.backup.restore import check_time_unit, close_log, parse_time
 from ordo.backup.survey import Survey
 from ordo.cluster.module.state import module_snapshot
+from ordo.cluster.module.state.settings import ClusterSettings
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.configuration import NamedConfiguration
 from ordo.cluster.wire.levels import IDENTITY_LEVEL
@@ -166,3 +168,29 @@ def test_a_unit_that_is_none_is_refused() -> None:
     first = codecs.NEW_LEADERSHIP_TERM_EVENT.encode(leadership_term_id=0, term_base_log_position=0, time_unit=9)
     with pytest.raises(ArchiveError, match="position 96 has time_unit=9"):
         Survey(0).advance(log(first), LENGTH)
+
+
+@pytest.mark.parametrize(
+    ("time_unit", "time_unit_from", "found", "is_refused"),
+    [
+        ("ms", "", TimeUnit.MILLIS, False),
+        ("us", "ms", TimeUnit.MILLIS, False),
+        ("us", "ms", TimeUnit.MICROS, False),
+        ("us", "", TimeUnit.MILLIS, True),
+        ("ms", "", TimeUnit.MICROS, True),
+        ("us", "ms", TimeUnit.NANOS, True),
+    ],
+)
+def test_a_member_is_restored_with_the_units_that_it_would_start_with(
+    time_unit: Any, time_unit_from: Any, found: TimeUnit, *, is_refused: bool
+) -> None:
+    """Also to a position before the log went over, with the settings that it went over with."""
+    settings = ClusterSettings(time_unit=time_unit, time_unit_from=time_unit_from)
+    config: Any = SimpleNamespace(node=SimpleNamespace(member_id=1), cluster=settings)
+    survey: Any = SimpleNamespace(terms=[(0, 0)], time_unit=found)
+    if not is_refused:
+        check_time_unit(config, survey)
+        return
+    line = f'member 1 has time_unit = "{time_unit}", and the log of the backup has "{found.symbol}" at this position'
+    with pytest.raises(ConfigurationError, match=line):
+        check_time_unit(config, survey)
