@@ -322,6 +322,7 @@ class RangeReader(Closing):
         self._access = access or Access()
         self._record_filter = record_filter
         self._of_node = of_node
+        self._is_of_log = of_node is None or of_node.recording_id is None
         self._settings = [self._access.settings(address) for address in addresses]
         self._silence_ns = round(silence_s * SECOND_NS)
         self._transport = self._access.transport()
@@ -357,7 +358,7 @@ class RangeReader(Closing):
         now_ns = self._transport.drive()
         work_count = sum(source.work(now_ns) for source in self._closing)
         self._closing = [source for source in self._closing if source.is_pending]
-        self._cluster.position = max(self.position, 1)  # the whole log is the survey's, from its beginning on
+        self._cluster.position = max(self.position, 1) if self._is_of_log else 1  # all of the log is the survey's
         if self._source is None and now_ns >= self._pause_until_ns:
             self._open(now_ns)
         source = self._source

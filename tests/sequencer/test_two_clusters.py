@@ -19,7 +19,7 @@ from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import Log, Origin, identity_text, parse_identity, told_log, unpack_identity
 from ordo.follow.executed_follower import ExecutedFollower
 from ordo.follow.position_check import PositionCheck
-from ordo.follow.recordings.ranges import Access, Survey, survey
+from ordo.follow.recordings.ranges import Access, OneNode, RangeReader, Survey, survey
 from ordo.follow.start_search import StartSearch
 from ordo.runtime.errors import ArchiveError, ConfigurationError, OtherClusterError
 from tests.sequencer.test_log_follower import LogWorld
@@ -345,9 +345,9 @@ def test_a_reader_that_has_gone_over_to_a_restored_cluster_stays_there() -> None
     assert not known.admits(first, "a")
 
 
-def surveyed(world: LogWorld, *indexes: int) -> Survey:
-    """What a plan is told by nodes, in this order."""
-    nodes = {f"node{index}": world.nodes_of_log[index] for index in indexes}
+def access_to(world: LogWorld) -> Access:
+    """To the nodes of a world, node0 to node2; who waits has the world go on."""
+    nodes = {f"node{index}": node for index, node in enumerate(world.nodes_of_log)}
 
     class WorldAccess(Access):
         def settings(self, address: str) -> ArchiveClientSettings:
@@ -362,7 +362,12 @@ def surveyed(world: LogWorld, *indexes: int) -> Survey:
             made.drive.side_effect = made.park.side_effect = drive
             return made
 
-    return survey(list(nodes), WorldAccess())
+    return WorldAccess()
+
+
+def surveyed(world: LogWorld, *indexes: int) -> Survey:
+    """What a plan is told by nodes, in this order."""
+    return survey([f"node{index}" for index in indexes], access_to(world))
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -380,3 +385,15 @@ def test_a_plan_reads_no_nodes_of_two_clusters_whichever_answers_first(
         found = surveyed(world, *order)
         assert (found.answered, found.origin) == (("node1",), Origin(OTHER, 1056))
         assert "does not say yet that it is of the cluster" in found.silent["node0"]
+
+
+def test_a_snapshot_is_longer_than_the_log_that_its_node_has_executed(world: LogWorld) -> None:
+    """Where a read of it goes on is no position of the log: nothing has to be shown about that."""
+    end = world.append(range(50))
+    world.commit(end)
+    positions = [message.position for message in world.nodes_of_log[0].server.archive.reader(0).messages()]
+    tell(world, told(ONE, 0, 64), None, None)
+    tell_past(world, (64, ONE), (end, b""))
+    of_node, access = OneNode(0), access_to(world)
+    with RangeReader(["node0"], positions[20], end, access, origin=Origin(ONE, 0), of_node=of_node) as reader:
+        assert sum(len(block) for _, block in reader) == end - positions[20]
