@@ -205,8 +205,8 @@ def demand_mixed_times(cluster: LocalCluster, before: list[int], after: list[int
     """Readers and the pipeline find records by time on both sides of the change, and between them."""
     for begin in (AtTime(before[1]), AtTime(before[1] * 1000)):
         with LogReader(archives_of(cluster), from_position=begin, kinds=[EntryKind.REQUEST]) as reader:
-            times = (one.timestamp for one in reader.entries(timeout_s=60))
-            found = [*takewhile(lambda one: one != after[-1], times)]
+            stamps = (one.timestamp for one in reader.entries(timeout_s=60))
+            found = [*takewhile(lambda one: one != after[-1], stamps)]
         assert found[:2] == before[1:] and found[-2:] == after[:2]
     assert entries_since(cluster, AtTime(after[1]), 1)[0].timestamp == after[1]
     archive = cluster.data_dir(1) / "archive"
