@@ -92,7 +92,7 @@ def test_of_the_command_line(
     ("old", "new", "words"),
     [
         ("member_id = 0", "member_id = 3", ["member_id=3", "[0]"]),
-        ("member_id = 0", "member_id = 'first'", ["node.member_id", "first", "integer"]),
+        ("member_id = 0", "member_id = 'first'", ["node.member_id", "first", "a whole number"]),
         ("data_dir", "datadir", ["node.datadir", "unknown key"]),
         ("port = 21870", "port = 70000", ["members.0.port", "65531"]),
         ("port = 21870", "", ["host and port"]),
