@@ -18,7 +18,7 @@ SANITIZED = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTION
 BIN := .venv/bin
 # What a process compiled is kept for the next, whatever the shell says: a node starts in two thirds of the time.
 export PYTHONDONTWRITEBYTECODE :=
-DEBUG_FOLDERS := runtime,transport,archive,consensus,service_api,sequencer,cluster,tests
+DEBUG_FOLDERS := runtime,transport,archive,consensus,service_api,sequencer,cluster,gateway/kafka/service,tests
 DEMO_FOLDERS := runtime,transport,archive,consensus,service_api,sequencer,cluster
 SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune -o \
 	\( -name '*.pyx' -o -name '*.pxd' -o -name '*.h' \) -print)

@@ -28,7 +28,7 @@ PROGRAMS = {
 DEBIAN = "bookworm"
 PYTHON = "3.11"
 """The Python of that Debian; the one that runs this must be the same, since Cython's output is compiled with both."""
-FOLDERS = "runtime,transport,archive,consensus,service_api,sequencer,cluster,ordo/bench,tests"
+FOLDERS = "runtime,transport,archive,consensus,service_api,sequencer,cluster,gateway/kafka/service,ordo/bench,tests"
 NO_WHEEL = ("hdrhistogram", "pytest-cov", "pytest-xdist")
 """Not installed: the first, which only `ordo bench` imports, has no arm64 wheel; the others have nothing to do here."""
 TESTS = (

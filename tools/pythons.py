@@ -16,7 +16,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = "runtime,transport,archive,consensus,service_api,sequencer,cluster,ordo/bench,tests/runtime"
+FOLDERS = (
+    "runtime,transport,archive,consensus,service_api,sequencer,cluster,gateway/kafka/service,ordo/bench,tests/runtime"
+)
 """Without the data pipeline: what it needs is not to be had for every Python, and the tests below do without."""
 TESTS = ("tests/runtime", "tests/consensus", "tests/service_api", "tests/ordo")
 QUICK = "not slow and not spark and not root and not soak and not wheel and not peers"

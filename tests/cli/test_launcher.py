@@ -67,15 +67,17 @@ except ConfigurationError:
 
 
 def test_processes_that_look_at_once_are_given_different_ports() -> None:
-    (port,) = find_ports(1)  # and nobody binds it yet
-
-    def another_finds() -> str:
+    def another_finds(port: int) -> str:
         command = [sys.executable, "-c", FINDS_ONE.format(port=port)]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=patient(60)).stdout.strip()
 
-    assert another_finds() == "none"
-    release_ports([port])
-    assert another_finds() == f"[{port}]"
+    def is_found_once_released() -> bool:
+        (port,) = find_ports(1)  # and nobody binds it yet
+        assert another_finds(port) == "none"
+        release_ports([port])
+        return another_finds(port) == f"[{port}]"
+
+    assert any(is_found_once_released() for _ in range(5)), "another test may have been given it: not each time"
 
 
 def test_a_member_that_does_not_run_cannot_be_killed(tmp_path: Path) -> None:

@@ -73,7 +73,9 @@ def test_a_start_is_awaited_and_orders_are_taken_from_its_folder(made: Made) -> 
         assert next(iter(reader)).position > 0
     assert "consumer" in made.folder.run(f"ordo consumers list --endpoints {made.listed}")
     done = made.cluster("shutdown", "--endpoints", made.listed)
-    assert (done.returncode, done.stdout) == (0, "cluster ended\n"), done
+    # Over the network a member may have ended between two looks, and what it said last is gone: that is told.
+    is_unseen = done.returncode == 1 and "the cluster ended, but its snapshot was not seen" in done.stderr
+    assert is_unseen or (done.returncode, done.stdout) == (0, "cluster ended\n"), done
     await_end(made.folder.path)
 
 
