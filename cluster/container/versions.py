@@ -15,9 +15,9 @@ from ordo.cluster.wire.app_version import concerns
 from ordo.cluster.wire.snapshots.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX
 from ordo.cluster.wire.version_rows import CONVERTS_TIME, HANDS_OVER, HASHES, Code, encode_codes
 from ordo.runtime.errors import Category, MessageError, OrdoError, ServiceError
-from ordo.service_api.log_time import implements_time_unit
 from ordo.service_api.messages.logged import pack_schema
 from ordo.service_api.messages.message import Schema
+from ordo.service_api.optional_callbacks import overrides
 from ordo.service_api.service import Role, Service
 from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 from ordo.service_api.snapshot_demand import demand_snapshots, implements_snapshots
@@ -96,7 +96,7 @@ def _flags_of(service_class: type) -> int:
     """Return what code can do, in the flags of `ordo.cluster.wire.version_rows`."""
     hands_over = HANDS_OVER if implements_snapshots(service_class) else 0
     hashes = HASHES if implements_state_hash(service_class) else 0
-    return hands_over | hashes | (CONVERTS_TIME if implements_time_unit(service_class) else 0)
+    return hands_over | hashes | (CONVERTS_TIME if overrides(service_class, "on_time_unit") else 0)
 
 
 class VersionSwitch:

@@ -11,7 +11,8 @@ from examples.desk import Desk, QuoteCounter
 from examples.pricer import Pricer
 from ordo.runtime.errors import Reject, ServiceError, SnapshotError
 from ordo.service_api.composition import MACHINES_MAX, TIMER_ID_MAX, Composition, MachineCluster
-from ordo.service_api.service import ClusteredService
+from ordo.service_api.optional_callbacks import overrides
+from ordo.service_api.service import ClusteredService, TimeUnit
 from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 from ordo.service_api.snapshot_demand import implements_snapshots
 from ordo.service_api.state_hash import hash_state, implements_state_hash
@@ -109,6 +110,23 @@ class HashedSecond(Second):
 
 class Hashed(Composition):
     machines = (HashedFirst, HashedSecond)
+
+
+def test_a_composition_converts_times_if_all_its_machines_do() -> None:
+    class Keeps(ClusteredService):
+        """Has no way to convert times."""
+
+    class Converts(ClusteredService):
+        def on_time_unit(self, former: TimeUnit, unit: TimeUnit) -> None:
+            """It has none."""
+
+    class All(Composition):
+        machines = (Converts, Converts)
+
+    class Some(Composition):
+        machines = (Converts, Keeps)
+
+    assert [overrides(one, "on_time_unit") for one in (Keeps, Converts, All, Some)] == [False, True, True, False]
 
 
 def test_a_composition_has_a_hash_where_all_machines_have_one() -> None:
