@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from ordo import ClientSettings, ClusterClient, LogReader
 from ordo.cluster.commands.reaching import find_token_file
+from ordo.cluster.commands.wait import TELL_AFTER_S
 from ordo.errors import SessionRejectedError
 from tests.cli.pages import Folder, await_end, on_ports_of_its_own
 from tests.forks import run_ordo
@@ -47,7 +49,7 @@ def test_a_start_is_awaited_and_orders_are_taken_from_its_folder(made: Made) -> 
     made.start(1)
     done = made.cluster("leader", "--endpoints", made.listed)
     assert done.returncode == 0 and done.stdout.strip() in ("0", "1"), done
-    short = made.cluster("wait", "--endpoints", made.listed, "--timeout", f"{patient(2):g}")
+    short = made.cluster("wait", "--endpoints", made.listed, "--timeout", f"{TELL_AFTER_S + patient(2):g}")
     assert short.returncode == 3 and f"ordo: not in time: {made.endpoints[2]}: " in short.stderr
     assert "ordo: waiting: " in short.stderr
     made.start(2)
@@ -72,11 +74,16 @@ def test_a_start_is_awaited_and_orders_are_taken_from_its_folder(made: Made) -> 
     with LogReader([f"127.0.0.1:{made.base + 4}"]) as reader:
         assert next(iter(reader)).position > 0
     assert "consumer" in made.folder.run(f"ordo consumers list --endpoints {made.listed}")
+    (leader,) = told
+    before = json.loads(made.cluster("snapshots", "--config", f"node{leader}.toml", "--json").stdout)
     done = made.cluster("shutdown", "--endpoints", made.listed)
     # Over the network a member may have ended between two looks, and what it said last is gone: that is told.
     is_unseen = done.returncode == 1 and "the cluster ended, but its snapshot was not seen" in done.stderr
     assert is_unseen or (done.returncode, done.stdout) == (0, "cluster ended\n"), done
     await_end(made.folder.path)
+    after = json.loads(made.cluster("snapshots", "--config", f"node{leader}.toml", "--json").stdout)
+    newest, former = (max(one["log_position"] for one in held) for held in (after, before))
+    assert newest > former, "the snapshot of the end is there, whether it was seen or not"
 
 
 def test_waiting_for_nobody_ends_with_what_was_waited_for(folder: Folder) -> None:
