@@ -68,6 +68,10 @@ class RemoteCluster(Closing):
             found = self._client.look(timeout_s)
         return found
 
+    def look_at(self, endpoint: str, timeout_s: float = LOOK_TIMEOUT_S) -> MemberLook | OrdoError:
+        """Return what one node that was given knows of itself, or why it could not be asked."""
+        return self._client.look(timeout_s)[endpoint]
+
     def describe(self, endpoint: str, timeout_s: float = LOOK_TIMEOUT_S) -> dict[str, Any]:
         """Return a member's newest terms, snapshots, sessions and errors (cluster.module.operators.member_report).
 

@@ -130,6 +130,11 @@ class Feed:
             "told_ms": self._clock.epoch_ms(),
         }
 
+    @property
+    def silent_ns(self) -> int | None:
+        """How long ago the primary answered; None: not since the start."""
+        return self.lag.silent_ns(self._clock.now())
+
     def close(self) -> None:
         """End following, properly; what was copied stays, and is told. Idempotent."""
         if self._is_closed:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ordo.cluster.node.node import Node, NodeSeams
+from ordo.runtime.native.sentinels import NULL_VALUE
+from ordo.runtime.native.time_units import MILLISECOND_NS
 from ordo.standby.feed import Feed, Primary
 from ordo.standby.folder import Write
 
@@ -65,6 +67,11 @@ class StandbyNode(Node):
             member.start_again("the primary has ended its log for this standby to go on")
         elif self._is_ordered():
             member.start_again("the promotion was ordered")
+
+    def _look(self) -> dict[str, Any]:
+        silent_ns = None if self.feed is None else self.feed.silent_ns
+        heard_ms = NULL_VALUE if silent_ns is None else silent_ns // MILLISECOND_NS
+        return {**super()._look(), "is_standby": 1, "primary_heard_ms": heard_ms}
 
     def leave(self) -> None:
         """Leave the primary's log."""

@@ -14,6 +14,8 @@ import typer
 from ordo.runtime.errors import ClusterError, OrdoError, StorageInUseError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ordo.cluster.settings.config import NodeSettings
     from ordo.standby.promotion import Promotion
     from ordo.standby.rejoin import Rejoined
@@ -102,6 +104,15 @@ def promote(
         bool,
         typer.Option("--although-alive", help="yes, the primary answers: who goes on using it is in another cluster"),
     ] = False,
+    others: Annotated[
+        str | None,
+        typer.Option(
+            help="HOST:PORT,... of the ingress of the other standbys of the same primary, which are asked first"
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="file with a token that has the role log, where --others have [[tokens]]")
+    ] = None,
     timeout: Annotated[float, typer.Option(min=1, help="give up waiting after this many seconds")] = 60.0,
     as_json: JSON = False,
 ) -> None:
@@ -110,12 +121,22 @@ def promote(
     Prints the exact position up to which it has that log, and what cannot be known. The process of `ordo standby run`
     carries it out; where none runs, this command does, and `ordo standby run` or `ordo node` starts the cluster.
 
-    Exit status: 1 where it is refused: the primary was heard within three seconds, or the standby has no log yet.
+    Exit status: 1 where it is refused: the primary was heard within three seconds, the standby has no log yet, or one
+    of --others has more of it, was promoted, still hears the primary, or does not answer.
     """
+    from ordo.cluster.client.connection.endpoints import parse_list
     from ordo.cluster.settings.config import load_config
+    from ordo.runtime.security.credentials import credentials_from_file
+    from ordo.standby.others import demand_none_better
 
     loaded = load_config(config)
-    done = _order(loaded, although_alive, timeout)
+    asked = [] if others is None else parse_list(others, "--others")
+    credentials = b"" if token_file is None else credentials_from_file(token_file)()
+
+    def demand_chosen() -> None:
+        demand_none_better(loaded, asked, credentials, although_alive=although_alive)
+
+    done = _order(loaded, although_alive, timeout, demand_chosen)
     print(json.dumps(done.describe(), indent=1) if as_json else "\n".join(done.lines()))
 
 
@@ -218,8 +239,13 @@ def _rejoin(
         return carry_out(config, addresses, findings, found, kept)
 
 
-def _order(config: NodeSettings, although_alive: bool, timeout_s: float) -> Promotion:
-    """Have who has the folder carry it out. Raises OrdoError where it is refused, or takes too long."""
+def _order(
+    config: NodeSettings, although_alive: bool, timeout_s: float, demand_chosen: Callable[[], None]
+) -> Promotion:
+    """Have who has the folder carry it out. Raises OrdoError where it is refused, or takes too long.
+
+    `demand_chosen` raises it where another standby is the one to promote.
+    """
     from ordo.archive.store.lmdb_store import open_lmdb
     from ordo.backup.folder import write_json
     from ordo.runtime.io.storage import FileStorage
@@ -242,6 +268,7 @@ def _order(config: NodeSettings, although_alive: bool, timeout_s: float) -> Prom
             f"the primary {answered}: it is not gone, and there would be two clusters. Stop it first, or give "
             "--although-alive"
         )
+    demand_chosen()
     write_json(directory / ORDER, {"although_alive": although_alive})
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s:

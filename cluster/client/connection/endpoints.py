@@ -166,7 +166,7 @@ def parse_list(endpoints: str, option: str = "--endpoints") -> list[str]:
         match = ENDPOINT.fullmatch(one)
         if match is None or not 0 < int(match[2]) < 65_536:
             meaning = "the ingress of members, as 10.0.0.1:20000,10.0.0.2:20000"
-            wanted = meaning if option == "--endpoints" else "an address of this machine, as 10.0.0.9:20099"
+            wanted = "an address of this machine, as 10.0.0.9:20099" if option == "--egress" else meaning
             raise ConfigurationError(f"{option} {endpoints}: must be {wanted}")
     if len(found) > ENDPOINTS_MAX:
         raise ConfigurationError(f"{option}: {len(found)} endpoints, at most {ENDPOINTS_MAX}")

@@ -41,7 +41,9 @@ TOKEN, CALLER = new_token(), new_token()
 class Standby:
     """A standby on this machine, of a cluster that the launcher runs."""
 
-    def __init__(self, primary: LocalCluster, folder: Path, follows: str = "", **tables: Any) -> None:
+    def __init__(
+        self, primary: LocalCluster, folder: Path, follows: str = "", member_id: int = 0, **tables: Any
+    ) -> None:
         """`follows`: another standby, in place of the primary."""
         folder.mkdir(exist_ok=True)
         (port,) = find_ports(1)
@@ -53,7 +55,7 @@ class Standby:
             "standby.toml": str(folder / "standby.toml"),
         }
         self.config = folder / "standby.toml"
-        own_id = STANDBY_ID + bool(follows)
+        own_id = member_id or STANDBY_ID + bool(follows)
         members = [{"id": own_id, "host": "127.0.0.1", "port": port}]
         node = {"member_id": own_id, "data_dir": str(folder / "standby")}
         self.config.write_text(tomlkit.dumps({"node": node, "members": members, **tables}))
@@ -78,8 +80,8 @@ class Standby:
             process.wait()
 
     def words(self, command: str) -> list[str]:
-        """The words of a command of the page, with this machine's places for the page's."""
-        (line,) = [one for one in COMMANDS if one.startswith(f"ordo standby {command} ")]
+        """The words of a command of the page, its first one, with this machine's places for the page's."""
+        line = next(one for one in COMMANDS if one.startswith(f"ordo standby {command} "))
         return [self._replaced.get(word, word) for word in shlex.split(line)[1:]]
 
     def status(self) -> dict[str, Any]:
