@@ -80,7 +80,7 @@ def _checked_origin(recordings: list[Recording], known: Mapping[int, StoredRecor
     cluster = KnownCluster(origin, whose, "copy each cluster to a place of its own")
     logs = {entry.recording_id for entry in recordings if entry.is_log}
     cluster.position = max((entry.end for recording_id, entry in known.items() if recording_id in logs), default=0)
-    check_one_cluster(recordings, cluster)
+    check_one_cluster(recordings, cluster, demands_proof=True)
     return cluster.origin
 
 

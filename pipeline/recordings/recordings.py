@@ -253,13 +253,18 @@ def with_owners(recordings: Iterable[Recording]) -> list[Recording]:
 
 
 def check_one_cluster(
-    recordings: Iterable[Recording], known: KnownCluster | None = None, *, looks_into_logs: bool = True
+    recordings: Iterable[Recording],
+    known: KnownCluster | None = None,
+    *,
+    looks_into_logs: bool = True,
+    demands_proof: bool = False,
 ) -> None:
     """Raise OtherClusterError for folders or copies that are of another cluster than the known one, or than the first.
 
     Those that do not say whose they are pass, and those whose newest identity begins after what is known, and after the
     ends of the others' logs, unless a member's store, or nodes, say that their log was another's before.
-    `looks_into_logs`: also what was recorded without being committed counts.
+    `looks_into_logs`: also what was recorded without being committed counts. `demands_proof`: those that cannot say it
+    do not pass either, since what they have is put behind what is known.
     """
     known = known or KnownCluster(remedy="give folders of one cluster")
     folders: dict[str, list[Recording]] = {}
@@ -272,25 +277,32 @@ def check_one_cluster(
     # The oldest identities first: then who has a newer one is asked about all that the others have.
     for told, directory, entries in sorted(found, key=lambda one: -1 if one[0] is None else one[0].position):
         known.admits(told, directory)
-        _prove(known, told, directory, entries)
+        if not _prove(known, told, directory, entries) and demands_proof:
+            known.refuse_unproven(directory, "it does not know whose log it had where the copy ends")
         known.check()
         known.adopt(told, directory)
         if told is not None:
             known.position = max(known.position, told.executed_position)
 
 
-def _prove(known: KnownCluster, told: Log | None, directory: str, entries: list[Recording]) -> None:
-    """Find out whose log it was where the known one ends, if it has got another identity since."""
+def _prove(known: KnownCluster, told: Log | None, directory: str, entries: list[Recording]) -> bool:
+    """Find out whose log it was where the known one ends, if it has got another identity since.
+
+    Returns False where nothing says it.
+    """
     doubt, own = known.find_doubt(told), known.origin
     if told is None or own is None or doubt is None or known.error is not None:
-        return
+        return True
     if told.identity == own.identity or known.is_behind(told):
-        return
+        return True
     stored = entries[0].copied[0].stored if entries[0].copied else None
     if isinstance(stored, NodeFile):
         stored.prove(known)
-    elif stored is None and (identity := past_identity(directory, doubt)):
+    elif stored is not None or not (identity := past_identity(directory, doubt)):
+        return False
+    else:
         known.is_beginning_of(told, identity, directory)
+    return True
 
 
 def whose_log(directory: str, entries: Iterable[Recording], *, looks_into_logs: bool = True) -> Log | None:

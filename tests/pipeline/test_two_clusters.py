@@ -258,6 +258,37 @@ def test_a_copy_knows_its_cluster_where_its_log_does_not_say_it(tmp_path: Path) 
         ordo.read([store.url, other])
 
 
+@pytest.mark.parametrize(
+    ("epochs", "wanted"),
+    [
+        ([], "does not know whose log it had where the copy ends"),
+        ([(SECOND, 384), (Origin(LATER, 1 << 20), 1 << 19)], "and the copy in"),
+        ([(Origin(LATER, 1 << 20), 1 << 19)], ""),
+    ],
+    ids=["unknown", "dropped", "beginning"],
+)
+def test_a_copy_goes_on_only_where_the_folder_shows_that_it_is_a_beginning(
+    one: str, tmp_path: Path, epochs: list[tuple[Origin, int]], wanted: str
+) -> None:
+    """The newest identity begins behind the copy: what it has may have been dropped by one between them."""
+    store = Store(f"file://{tmp_path}/copy")
+    list(copy_archive(one, store))
+    if epochs:
+        write_epochs(one, *epochs)
+    else:
+        write_store(one, Origin(LATER, 1 << 20))
+    manifest = Path(tmp_path, "copy", "manifest.json").read_bytes()
+    if wanted:
+        with pytest.raises(OtherClusterError, match=f"{wanted}.*copy each cluster to a place of its own"):
+            list(copy_archive(one, store))
+        assert Path(tmp_path, "copy", "manifest.json").read_bytes() == manifest
+    else:
+        with RecordingBuilder(one, stream_id=106) as snapshot:
+            snapshot.append(b"state" * 100)
+        assert len(list(copy_archive(one, store))) == 1
+        assert store.cluster() == (LATER, 1 << 20)
+
+
 def test_a_manifest_with_a_damaged_identity_is_none(one: str, tmp_path: Path) -> None:
     store = Store(f"file://{tmp_path}/copy")
     list(copy_archive(one, store))
