@@ -3,6 +3,7 @@
     <data_dir>/backup.json      the primary that it follows: its identity, and the members' addresses
     <data_dir>/standby.json     what the running `ordo standby run` does; written once a second
     <data_dir>/promote.json     an operator's order, until it is carried out
+    <data_dir>/promoting.json   a command compares this standby with others, to promote it
     <data_dir>/switch.json      the number that the primary's log names if it ends for this standby to go on
     <data_dir>/promotion.json   what a promotion found, once the folder is that of a cluster of its own
     <data_dir>/rejoin.json      what was found when the folder of a former primary became a standby's
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 STATUS = "standby.json"
 ORDER = "promote.json"
+PROMOTING = "promoting.json"
 SWITCH = "switch.json"
 PROMOTION = "promotion.json"
 SEEDING = "copying what there is"
@@ -88,6 +90,11 @@ def read_origin(config: NodeSettings) -> Origin | None:
     """Return which cluster the log of a folder is of, as far as it says so."""
     with _stored(config) as store:
         return None if store is None else store.folder.origin
+
+
+def is_being_promoted(directory: Path) -> bool:
+    """Return whether an operator has ordered a promotion, or a command finds out whether it may."""
+    return any((directory / name).exists() for name in (PROMOTING, ORDER))
 
 
 def begin_anew(config: NodeSettings) -> None:

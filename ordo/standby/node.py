@@ -9,7 +9,7 @@ from ordo.cluster.node.node import Node, NodeSeams
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.native.time_units import MILLISECOND_NS
 from ordo.standby.feed import Feed, Primary
-from ordo.standby.folder import Write
+from ordo.standby.folder import Write, is_being_promoted
 
 if TYPE_CHECKING:
     from ordo.cluster.container.versions import ServiceVersions
@@ -71,7 +71,12 @@ class StandbyNode(Node):
     def _look(self) -> dict[str, Any]:
         silent_ns = None if self.feed is None else self.feed.silent_ns
         heard_ms = NULL_VALUE if silent_ns is None else silent_ns // MILLISECOND_NS
-        return {**super()._look(), "is_standby": 1, "primary_heard_ms": heard_ms}
+        standby = {
+            "is_standby": 1,
+            "primary_heard_ms": heard_ms,
+            "is_being_promoted": int(is_being_promoted(self.config.node.data_dir)),
+        }
+        return {**super()._look(), **standby}
 
     def leave(self) -> None:
         """Leave the primary's log."""

@@ -1,22 +1,28 @@
 """Asks the other standbys of one primary, before one of them is promoted, whether another one is the one to take.
 
-What they say is compared once, and they do not stand still for it: two operators that order at the same moment make two
-clusters, and one that copies on while the primary lives may have more a moment later. Neither mixes logs: each standby
-proves that its log is a beginning of that of the cluster that it follows (follow.recordings.log_proof).
+A command writes down that it asks, then asks, and what was written stands until the promotion has come about or is
+refused: so of two that ask each other's standbys, one at least finds the other, and is refused. The others do not stand
+still for it: one that copies on while the primary lives may have more a moment later. No logs are mixed then: each
+standby proves that its log is a beginning of that of the cluster that it follows (follow.recordings.log_proof).
 """
 
 from __future__ import annotations
 
+import secrets
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from ordo.backup.folder import read_json, write_json
 from ordo.cluster.admin.remote import RemoteCluster
 from ordo.cluster.client.operator import MemberLook
 from ordo.runtime.errors import ClusterError, OrdoError
-from ordo.standby.folder import is_begun_anew
+from ordo.standby.folder import ORDER, PROMOTING, is_begun_anew
 from ordo.standby.report import ALIVE_S, describe_standby
 from ordo.transport.secure.settings import Encryption
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ordo.cluster.settings.config import NodeSettings
 
 LOOK_TIMEOUT_S = 5.0
@@ -34,6 +40,7 @@ class Other(NamedTuple):
     """Up to here it has the log, to the byte."""
     heard_ms: int
     """So long ago it heard the primary; negative: not since its start."""
+    is_being_promoted: bool = False
 
 
 def parse_other(endpoint: str, look: MemberLook) -> Other:
@@ -44,6 +51,7 @@ def parse_other(endpoint: str, look: MemberLook) -> Other:
         look.get("is_standby") == 1,
         look.get("append_position"),
         look.get("primary_heard_ms"),
+        look.get("is_being_promoted") == 1,
     )
 
 
@@ -56,6 +64,11 @@ def find_refusal(own_id: int, position: int, others: list[Other], *, although_al
             return (
                 f"{one.endpoint}, id {one.member_id}, is no standby: it was promoted, or is of an earlier release. "
                 f"Where it was promoted, follow it (`ordo standby run --endpoints {one.endpoint}`)"
+            )
+        if one.is_being_promoted:
+            return (
+                f"{one.endpoint}, id {one.member_id}, is being promoted. Where nobody does that, a command was killed "
+                f"there: give it again, or remove {PROMOTING} and {ORDER} from its data_dir"
             )
         if not although_alive and 0 <= one.heard_ms < ALIVE_S * 1000:
             return (
@@ -71,10 +84,26 @@ def find_refusal(own_id: int, position: int, others: list[Other], *, although_al
     return ""
 
 
-def demand_none_better(config: NodeSettings, endpoints: list[str], credentials: bytes, *, although_alive: bool) -> None:
-    """Raise ClusterError where another standby is the one to promote, or cannot be asked: it may be."""
+@contextmanager
+def choosing(config: NodeSettings, endpoints: list[str], credentials: bytes, *, although_alive: bool) -> Iterator[None]:
+    """Ask the others, if any are given, and keep a command that asks this standby from another promotion meanwhile.
+
+    Raises ClusterError where another standby is the one to promote, or cannot be asked: it may be.
+    """
     if not endpoints:
+        yield
         return
+    path, mark = config.node.data_dir / PROMOTING, secrets.token_hex(8)
+    write_json(path, {"command": mark})
+    try:
+        _demand_none_better(config, endpoints, credentials, although_alive)
+        yield
+    finally:
+        if read_json(path).get("command") == mark:  # or another command on this machine has begun since
+            path.unlink(missing_ok=True)
+
+
+def _demand_none_better(config: NodeSettings, endpoints: list[str], credentials: bytes, although_alive: bool) -> None:
     if is_begun_anew(config):
         raise ClusterError(
             f"{config.node.data_dir}: this standby copies a snapshot of the primary, and would go on with a log that "

@@ -14,8 +14,6 @@ import typer
 from ordo.runtime.errors import ClusterError, OrdoError, StorageInUseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ordo.cluster.settings.config import NodeSettings
     from ordo.standby.promotion import Promotion
     from ordo.standby.rejoin import Rejoined
@@ -122,21 +120,19 @@ def promote(
     carries it out; where none runs, this command does, and `ordo standby run` or `ordo node` starts the cluster.
 
     Exit status: 1 where it is refused: the primary was heard within three seconds, the standby has no log yet, or one
-    of --others has more of it, was promoted, still hears the primary, or does not answer.
+    of --others has more of it, was or is being promoted, still hears the primary, or does not answer.
     """
     from ordo.cluster.client.connection.endpoints import parse_list
     from ordo.cluster.settings.config import load_config
     from ordo.runtime.security.credentials import credentials_from_file
-    from ordo.standby.others import demand_none_better
+    from ordo.standby.others import choosing
 
     loaded = load_config(config)
     asked = [] if others is None else parse_list(others, "--others")
     credentials = b"" if token_file is None else credentials_from_file(token_file)()
-
-    def demand_chosen() -> None:
-        demand_none_better(loaded, asked, credentials, although_alive=although_alive)
-
-    done = _order(loaded, although_alive, timeout, demand_chosen)
+    if (done := _find_done(loaded, although_alive)) is None:
+        with choosing(loaded, asked, credentials, although_alive=although_alive):
+            done = _order(loaded, although_alive, timeout)
     print(json.dumps(done.describe(), indent=1) if as_json else "\n".join(done.lines()))
 
 
@@ -239,19 +235,10 @@ def _rejoin(
         return carry_out(config, addresses, findings, found, kept)
 
 
-def _order(
-    config: NodeSettings, although_alive: bool, timeout_s: float, demand_chosen: Callable[[], None]
-) -> Promotion:
-    """Have who has the folder carry it out. Raises OrdoError where it is refused, or takes too long.
-
-    `demand_chosen` raises it where another standby is the one to promote.
-    """
-    from ordo.archive.store.lmdb_store import open_lmdb
-    from ordo.backup.folder import write_json
-    from ordo.runtime.io.storage import FileStorage
+def _find_done(config: NodeSettings, although_alive: bool) -> Promotion | None:
+    """Return the promotion that a command was killed in; None where it can be ordered. Raises OrdoError otherwise."""
     from ordo.standby.folder import ORDER, demand_alone, has_log, is_promoted
-    from ordo.standby.promotion import complete, read_promotion
-    from ordo.standby.promotion import promote as carry_out
+    from ordo.standby.promotion import complete
     from ordo.standby.report import describe_standby, find_life
 
     demand_alone(config)
@@ -268,7 +255,19 @@ def _order(
             f"the primary {answered}: it is not gone, and there would be two clusters. Stop it first, or give "
             "--although-alive"
         )
-    demand_chosen()
+    return None
+
+
+def _order(config: NodeSettings, although_alive: bool, timeout_s: float) -> Promotion:
+    """Have who has the folder carry it out. Raises OrdoError where it is refused, or takes too long."""
+    from ordo.archive.store.lmdb_store import open_lmdb
+    from ordo.backup.folder import write_json
+    from ordo.runtime.io.storage import FileStorage
+    from ordo.standby.folder import ORDER, is_promoted
+    from ordo.standby.promotion import promote as carry_out
+    from ordo.standby.promotion import read_promotion
+
+    directory = config.node.data_dir
     write_json(directory / ORDER, {"although_alive": although_alive})
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from ordo.cluster.admin.member_store import open_stopped
 from ordo.cluster.client.operator import MemberLook
 from ordo.cluster.settings.config import NodeSettings, load_config
 from ordo.runtime.errors import ClusterTimeoutError, OrdoError
-from ordo.standby.folder import ORDER, STATUS, begin_anew, is_promoted, prepare
+from ordo.standby.folder import PROMOTING, STATUS, begin_anew, is_being_promoted, is_promoted, prepare
 from ordo.standby.others import Other, find_refusal, parse_other
 
 pytest.importorskip("ordo.pipeline.decoding.synthetic", reason="the pipeline is not compiled for this Python")
@@ -29,6 +30,8 @@ class Nodes:
     def __init__(self, look: MemberLook | OrdoError) -> None:
         self.found = look
         self.credentials = b""
+        self.meanwhile: Callable[[], object] = lambda: None
+        """Called while this standby's command waits for the answer."""
 
     def __call__(self, endpoints: str, *, credentials: bytes, encryption: object) -> Nodes:
         assert endpoints == ADDRESS and encryption is None
@@ -37,6 +40,7 @@ class Nodes:
 
     def look_at(self, endpoint: str, timeout_s: float) -> MemberLook | OrdoError:
         assert endpoint == ADDRESS and timeout_s > 0
+        self.meanwhile()
         return self.found
 
     def __enter__(self) -> Nodes:
@@ -68,9 +72,11 @@ def config(tmp_path: Path) -> NodeSettings:
     return made
 
 
-def told_by(member_id: int, position: int, *, heard_ms: int = -1, is_standby: bool = True) -> MemberLook:
+def told_by(member_id: int, position: int, *, is_standby: bool = True, is_being_promoted: bool = False) -> MemberLook:
     values = {"member_id": member_id, "append_position": position}
-    standby = {"is_standby": 1, "primary_heard_ms": heard_ms} if is_standby else {}
+    standby = (
+        {"is_standby": 1, "primary_heard_ms": -1, "is_being_promoted": int(is_being_promoted)} if is_standby else {}
+    )
     return MemberLook({**values, **standby}, {})
 
 
@@ -86,7 +92,7 @@ def demand_refused(config: NodeSettings, capsys: pytest.CaptureFixture[str], *wo
     assert status == EXIT_FAILED
     for word in words:
         assert word in errors
-    assert not is_promoted(config) and not (config.node.data_dir / ORDER).exists()
+    assert not is_promoted(config) and not is_being_promoted(config.node.data_dir)
 
 
 # -- the rule ----------------------------------------------------------------------------------------------------------
@@ -112,6 +118,11 @@ def test_a_primary_that_another_one_hears_is_not_gone() -> None:
     assert not refuse(hears, although_alive=True)
 
 
+def test_one_that_is_being_promoted_is_not_passed_over() -> None:
+    text = refuse(Other("a:1", 10, True, 0, -1, is_being_promoted=True), although_alive=True)
+    assert "a:1, id 10, is being promoted" in text and "remove promoting.json and promote.json" in text
+
+
 def test_what_a_node_of_another_kind_says_counts_for_no_standby() -> None:
     member = parse_other("a:1", told_by(10, 0, is_standby=False))
     assert member == Other("a:1", 10, False, 0, -1)
@@ -128,6 +139,29 @@ def test_it_is_promoted_where_no_other_has_more(
     token.write_text("secret")
     assert promote(config, capsys, "--token-file", str(token))[0] == 0
     assert is_promoted(config) and nodes.credentials == b"secret"
+
+
+def test_of_two_commands_that_ask_each_other_one_at_least_finds_the_other(
+    config: NodeSettings, nodes: Nodes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is asked says that it is being promoted from before the question on, until all is done."""
+    seen = list[bool]()
+    nodes.meanwhile = lambda: seen.append(is_being_promoted(config.node.data_dir))
+    nodes.found = told_by(10, POSITION, is_being_promoted=True)
+    demand_refused(config, capsys, f"{ADDRESS}, id 10, is being promoted")
+    nodes.found = told_by(10, POSITION)
+    assert promote(config, capsys)[0] == 0
+    assert seen == [True, True] and not is_being_promoted(config.node.data_dir)
+
+
+def test_a_command_leaves_what_a_later_one_has_written(
+    config: NodeSettings, nodes: Nodes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes.found = told_by(10, POSITION + 1)
+    nodes.meanwhile = lambda: write_json(config.node.data_dir / PROMOTING, {"command": "a later one"})
+    status, errors = promote(config, capsys)
+    assert status == EXIT_FAILED and "promote that one" in errors
+    assert is_being_promoted(config.node.data_dir)
 
 
 def test_it_is_refused_where_another_has_more(

@@ -18,6 +18,7 @@ from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.settings import ClientSettings
 from ordo.deploy.launcher import ROOT, LocalCluster
 from ordo.runtime.security.tokens import hash_token
+from ordo.standby.folder import PROMOTING
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.test_standby import CALLER, COMMANDS, COUNTER, TOKEN, Standby, ask
 from tests.clusters import STEADY, ready_cluster
@@ -126,6 +127,10 @@ def test_one_is_promoted_the_others_follow_it_and_become_voters(tmp_path: Path) 
 
         demand_one_line(promote_beside(first, second, third), 1, f"{second.endpoint}, id 10, has the log up to")
         demand_one_line(promote_beside(second, first, third), 1, f"standby {first.endpoint} may have more", "--others")
+        mark = third.config.parent / "standby" / PROMOTING
+        mark.write_text("{}")  # as of a command that was killed there
+        demand_one_line(promote_beside(second, third), 1, f"{third.endpoint}, id 11, is being promoted")
+        mark.unlink()
         done = promote_beside(second, third)
         assert done.returncode == 0 and json.loads(done.stdout)["position"] >= position, done
         with ClusterClient([second.endpoint]) as client:
