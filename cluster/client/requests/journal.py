@@ -127,23 +127,36 @@ class JournalFile:
             os.fdatasync(self._descriptor)
 
     def replace(self, data: bytes) -> None:
-        """Write a second file, with a lock of its own, and rename it over the first."""
+        """Write a second file, with a lock of its own, and rename it over the first.
+
+        From the rename on, whatever fails, the second is the journal.
+        """
         self._origin.check()
         with self._errors():
             descriptor = self._open(f"{self._path}.new", os.O_CREAT | os.O_TRUNC)
-            _write(descriptor, data)
-            os.fsync(descriptor)
-            os.rename(f"{self._path}.new", self._path)
-            folder = os.open(os.path.dirname(os.path.abspath(self._path)), os.O_RDONLY | os.O_DIRECTORY)
-            os.fsync(folder)
-            os.close(folder)
+            try:
+                _write(descriptor, data)
+                os.fsync(descriptor)
+                os.rename(f"{self._path}.new", self._path)
+            except OSError:
+                os.close(descriptor)
+                raise
             before, self._descriptor = self._descriptor, descriptor
             os.close(before)
+            _sync_folder(self._path)
 
     def close(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _sync_folder(path: str) -> None:
+    folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _write(descriptor: int, data: bytes) -> None:
@@ -171,6 +184,7 @@ class Journal:
         self._identity = identity
         self._synced = synced
         self._is_dirty = False
+        self._is_in_doubt = False
         self._total_bytes = 0
         self._state = JournalState(b"", 0)
 
@@ -243,9 +257,17 @@ class Journal:
             self._write_anew()
 
     def sync(self) -> None:
-        """Make the appended requests durable; called before any of them is sent."""
-        if self._is_dirty and self._synced:
+        """Make the appended requests durable; called before any of them is sent.
+
+        Once a sync has failed, the kernel may count pages as written that are not, and a later one succeeds without
+        them. So the next one writes everything into a new file.
+        """
+        if self._is_in_doubt:
+            self._write_anew()
+        elif self._is_dirty and self._synced:
+            self._is_in_doubt = True
             self._store.sync()
+            self._is_in_doubt = False
         self._is_dirty = False
 
     def _append(self, body: bytes) -> None:
@@ -263,9 +285,10 @@ class Journal:
             *(_pack_request(one, payload, state.ids.get(one)) for one, payload in sorted(state.requests.items())),
         ]
         data = b"".join(map(_frame, bodies))
+        self._is_in_doubt = True
         self._store.replace(data)
         self._total_bytes = len(data)
-        self._is_dirty = False
+        self._is_dirty = self._is_in_doubt = False
 
     def close(self) -> None:
         self.sync()

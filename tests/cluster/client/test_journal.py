@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +151,67 @@ def test_it_does_not_grow_for_ever(tmp_path: Path) -> None:
     assert path.stat().st_size < 1_300_000
     state = recover(path)
     assert (state.number, state.confirmed, len(state.requests)) == (4000, 3990, 10)
+
+
+def fail(name: str, patch: pytest.MonkeyPatch, *, only_folders: bool = False) -> None:
+    """Let a call of `os` on a file fail, or on a folder."""
+    call = getattr(os, name)
+
+    def failing(descriptor: int) -> Any:
+        if only_folders and not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            return call(descriptor)
+        raise OSError(errno.EIO, "Input/output error")
+
+    patch.setattr(os, name, failing)
+
+
+def test_what_a_failed_sync_left_in_doubt_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that could not write a page may call it clean: the next fdatasync succeeds, and the page is lost."""
+    path = tmp_path / "journal"
+    journal = Journal(JournalFile(str(path)))
+    journal.recover(NAME, 77)
+    journal.open(640, 1000, 0)
+    journal.add_request(1, b"request 1")
+    before = path.stat().st_ino
+    for name in ("fdatasync", "fsync", "fsync"):
+        with monkeypatch.context() as patch, pytest.raises(StorageError, match="Input/output error"):
+            fail(name, patch)
+            journal.sync()
+        assert path.stat().st_ino == before, "a file that was not written replaced the one that was"
+    journal.add_request(2, b"request 2")
+    journal.sync()
+    renewed = path.stat().st_ino
+    assert renewed != before
+    journal.add_request(3, b"request 3")
+    journal.sync()
+    assert path.stat().st_ino == renewed, "one new file is enough"
+    journal.close()
+    assert recover(path).requests == {number: b"request %d" % number for number in (1, 2, 3)}
+
+
+def test_a_journal_whose_folder_could_not_be_synced_goes_on_in_the_file_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new file had the journal's name, and requests were appended to the old one, which has none any more."""
+    path = tmp_path / "journal"
+    journal = Journal(JournalFile(str(path)))
+    journal.recover(NAME, 77)
+    journal.open(640, 1000, 0)
+    with monkeypatch.context() as patch, pytest.raises(StorageError, match="Input/output error"):
+        fail("fsync", patch, only_folders=True)
+        journal.begin_again(NAME, 78)
+    journal.add_request(1, b"request 1")
+    assert recover_copy(path).requests == {1: b"request 1"}
+    journal.sync()
+    journal.close()
+    assert recover(path).requests == {1: b"request 1"}
+
+
+def recover_copy(path: Path) -> JournalState:
+    """What a later process would find, while this one has the file."""
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes())
+    return recover(copy)
 
 
 def test_the_file_is_synced_before_it_is_renamed_and_its_folder_after(
