@@ -23,6 +23,7 @@ from typing import NamedTuple, TypeAlias
 from ordo.runtime.errors import Reject, ServiceCallError, ServiceError, SnapshotError
 from ordo.runtime.payloads import to_bytes, to_utf8
 from ordo.runtime.reporting.failures import exit_error
+from ordo.service_api.callbacks import find_fault
 from ordo.service_api.feeds import check_publication
 from ordo.service_api.native import Header, MessageSequence, SinkSession
 from ordo.service_api.request_ids import check_request_id
@@ -177,7 +178,8 @@ class HarnessRun:
 class ServiceHarness:
     """A harness for one service, which acts as its `Cluster`. `role` FOLLOWER mocks egress as a follower does.
 
-    `joins_messages=False` calls `on_session_messages` for each message alone. All times are in `time_unit`.
+    `joins_messages=False` calls `on_session_messages` for each message alone. All times are in `time_unit`. Raises
+    ServiceError for a class that a node would refuse, such as one with a misspelt callback.
     """
 
     member_id = 0
@@ -199,7 +201,7 @@ class ServiceHarness:
         self.time = 0
         self.effects: list[Effect] = []
         self.snapshots: list[HarnessSnapshot] = []
-        self.service = make_service()
+        self.service = _checked(make_service())
         self._sessions: dict[int, HarnessSession] = {}
         self._timers: list[tuple[int, int]] = []
         self._offered: deque[bytes] = deque()
@@ -462,6 +464,13 @@ class ServiceHarness:
         self._sequence.restore(snapshot.sequence, True)
         for session_id, encoded_principal in snapshot.sessions:
             self._sessions[session_id] = HarnessSession(self, session_id, encoded_principal)
+
+
+def _checked(service: Service) -> Service:
+    """Return the service. Raises ServiceError with what keeps its class from being one, as a node's start says it."""
+    if fault := find_fault(type(service)):
+        raise ServiceError(fault)
+    return service
 
 
 def check_service(

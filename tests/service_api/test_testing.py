@@ -184,7 +184,7 @@ def test_a_hash_that_differs_between_runs_changes_the_state_or_is_none_is_found(
 
 @pytest.mark.parametrize("callback", ["on_start", "on_take_snapshot"])
 def test_calls_from_where_they_are_not_allowed_are_refused(callback: str) -> None:
-    class Eager(ClusteredService):
+    class Eager(Ledger):
         def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
             self.cluster = cluster
             if callback == "on_start":
@@ -222,8 +222,19 @@ def test_results_of_offers() -> None:
 
 
 def test_a_service_must_handle_messages() -> None:
-    with pytest.raises(NotImplementedError, match="must implement on_session_message"):
-        ServiceHarness(ClusteredService).execute(OpenSession(1, 1), Message(1, 2, b"x"))
+    with pytest.raises(ServiceError, match="ClusteredService has no on_session_message: it would take no message"):
+        ServiceHarness(ClusteredService)
+
+
+def test_a_misspelt_callback_is_found_as_a_node_finds_it() -> None:
+    class Forgetful(Ledger):
+        def on_session_closed(self, session: ClientSession, timestamp: int, close_reason: CloseReason) -> None:
+            self.sums.pop(session.id, None)
+
+    with pytest.raises(
+        ServiceError, match=r"Forgetful\.on_session_closed is no callback of a service: is on_session_close meant\?"
+    ):
+        check_service(Forgetful, INPUTS)
 
 
 def test_queries_are_answered_between_records_and_leave_no_trace() -> None:
@@ -263,8 +274,14 @@ def test_a_query_may_not_act_and_must_answer_bytes() -> None:
 
 
 def test_a_service_without_queries_says_so() -> None:
+    class Silent(ClusteredService):
+        def on_session_message(
+            self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+        ) -> None:
+            pass
+
     with pytest.raises(NotImplementedError, match="the service answers no queries"):
-        ServiceHarness(ClusteredService).query(b"")
+        ServiceHarness(Silent).query(b"")
 
 
 class Numbering(ClusteredService):
