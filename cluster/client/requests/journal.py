@@ -28,6 +28,7 @@ from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import Origin as LogOrigin
 from ordo.runtime.agents.use import Origin, watch
 from ordo.runtime.errors import ConfigurationError, StorageError, StorageInUseError
+from ordo.runtime.io.durable_files import sync_folder
 
 IDENTITY = 1
 OPENED = 2
@@ -143,20 +144,12 @@ class JournalFile:
                 raise
             before, self._descriptor = self._descriptor, descriptor
             os.close(before)
-            _sync_folder(self._path)
+            sync_folder(os.path.dirname(os.path.abspath(self._path)))
 
     def close(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-
-
-def _sync_folder(path: str) -> None:
-    folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _write(descriptor: int, data: bytes) -> None:
