@@ -163,7 +163,7 @@ def export(
     columns: Annotated[str | None, typer.Option(help="columns, separated by commas; default all")] = None,
     partition_by: Annotated[str, typer.Option(help="columns, separated by commas; may be empty")] = "day",
     sort_by: Annotated[str, typer.Option(help="columns by which rows are sorted in each file")] = "",
-    decoder: Annotated[str | None, typer.Option(help="delta: payloads into columns, as for `decode`")] = None,
+    decoder: Annotated[str | None, typer.Option(help="payloads into columns, as for `decode`")] = None,
     compact: Annotated[bool, typer.Option(help="delta: afterwards few large files of many small ones")] = False,
     to_storage: Annotated[str | None, typer.Option(help="delta: options of the table's object store, as JSON")] = None,
     storage: StorageOption = None,
@@ -180,18 +180,21 @@ def export(
         _refuse_spark_options(master, cores)
         exported = _export_delta(folders, to, recording, commit, compact, columns, decoder, parts, order,
                                  parse_storage(to_storage), parse_storage(storage))  # fmt: skip
-    elif decoder is not None or compact or to_storage is not None:
-        raise PipelineError("--decoder, --compact and --to-storage are for --format delta; `decode` writes Parquet")
+    elif compact or to_storage is not None:
+        raise PipelineError("--compact and --to-storage are for --format delta")
     else:
         with needing("pipeline"):
+            from ordo.pipeline.decoding.payloads import parse_decoder
             from ordo.pipeline.first_look import look_at_archives
+        if decoder:
+            parse_decoder(decoder)  # what is wrong with it is told of before Spark starts
         look_at_archives(folders, recording, commit, storage)
         with running("export", master, cores) as job:
             from ordo.pipeline.export.export import export as run
 
             exported = run(
-                job.spark, folders, to, recording=recording, columns=columns, commit=commit, partition_by=parts,
-                sort_by=order, storage=parse_storage(storage),
+                job.spark, folders, to, recording=recording, columns=columns, decoder=decoder, commit=commit,
+                partition_by=parts, sort_by=order, storage=parse_storage(storage),
                 on_progress=lambda chunk, done, total: job.show(
                     done, total, f"export {chunk.recording.key} to {chunk.end}"
                 ),

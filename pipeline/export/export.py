@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ordo.cluster.wire.log_identity import Origin, identity_text, parse_identity
+from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.export.chunks import Chunk, check_columns, checked_origin, chunks, up_to_what_is_written
 from ordo.pipeline.export.target import open_target
 from ordo.pipeline.nodes.node_archives import is_network
@@ -25,6 +26,8 @@ from ordo.pipeline.recordings.recordings import open_recordings
 
 STATE_NAME = "_ordo_export.json"
 CHUNK_BYTES = 1 << 30
+LAYOUT_COLUMNS = ("day", "from_position")
+"""What an export adds to the columns of the log."""
 
 
 def with_day(log: DataFrame) -> DataFrame:
@@ -66,6 +69,7 @@ def export(
     *,
     recording: str = "log",
     columns: str | None = None,
+    decoder: str | None = None,
     commit: str = "auto",
     chunk_bytes: int = CHUNK_BYTES,
     transform: Callable[[DataFrame], DataFrame] = with_day,
@@ -80,7 +84,9 @@ def export(
     what is there.
 
     `transform` is applied to each chunk before it is written; `partition_by` and `sort_by` name columns of its result.
-    Rows are sorted within each file. `storage` has the options of the file system of copies in object storage.
+    Rows are sorted within each file. `decoder` makes columns of payloads, as the option of the Spark source does; they
+    have the schemas that the log had when their chunk was written. `storage` has the options of the file system of
+    copies in object storage.
     `on_progress(chunk, done_bytes, total_bytes)` is called after each chunk.
     """
     file = open_target(spark, target, STATE_NAME)
@@ -94,7 +100,7 @@ def export(
     total = sum(chunk.end - chunk.start for chunk in pending)
     done = 0
     for chunk in pending:
-        frame = transform(_read(spark, chunk, columns, commit, storage))
+        frame = transform(_read(spark, chunk, columns, decoder, commit, storage))
         check_columns(frame.columns, partition_by, sort_by)
         if sort_by:  # by what is partitioned first, as the files are written so
             frame = frame.sortWithinPartitions(*partition_by, *sort_by)
@@ -107,7 +113,12 @@ def export(
 
 
 def _read(
-    spark: SparkSession, chunk: Chunk, columns: str | None, commit: str, storage: Mapping[str, object] | None
+    spark: SparkSession,
+    chunk: Chunk,
+    columns: str | None,
+    decoder: str | None,
+    commit: str,
+    storage: Mapping[str, object] | None,
 ) -> DataFrame:
     """Return the rows of a chunk, without what its path says already."""
     reader = spark.read.format("ordo").option("commit", commit)
@@ -117,14 +128,22 @@ def _read(
     reader = reader.option("nodes", chunk.recording.node)
     if columns:
         reader = reader.option("columns", columns)
+    if decoder:
+        reader = reader.option("decoder", decoder)
     if storage is not None and chunk.recording.copied:
         reader = reader.option("storageOptions", json.dumps(storage))
-    return reader.load(chunk.recording.directory).drop("node", "recording")
+    frame = reader.load(chunk.recording.directory)
+    if taken := sorted(name for name in frame.columns if name.lower() in LAYOUT_COLUMNS):
+        raise PipelineError(f"the messages {taken} are called like columns of the export: rename those in the decoder")
+    return frame.drop("node", "recording")
 
 
 def read_export(spark: SparkSession, target: str) -> DataFrame:
-    """Return an export as one data frame; chunks that the state file does not vouch for are left out."""
-    frame = spark.read.option("basePath", target).parquet(target)
+    """Return an export as one data frame; chunks that the state file does not vouch for are left out.
+
+    Columns that came with a newer schema are null in the rows of chunks that were written before.
+    """
+    frame = spark.read.option("basePath", target).option("mergeSchema", True).parquet(target)
     known = [
         (F.col("node") == key.rpartition("/")[0])
         & (F.col("recording") == int(key.rpartition("/")[2]))

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from typer.testing import CliRunner
 
 import ordo
-from ordo.pipeline.decoding.errors import own_error
+from ordo.pipeline.decoding.errors import PipelineError, own_error
 from ordo.pipeline.decoding.payloads import parse_decoder
+from ordo.pipeline.export.export import export, read_export
 from ordo.pipeline.first_look import look_at_frame
 from ordo.pipeline.jobs.decode import decode
+from ordo.pipeline.pipeline_commands import app
 from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.schemas.log_schemas import ready, with_decoder
 from ordo.pipeline.spark.source import LogStreamReader
@@ -158,3 +161,45 @@ def test_the_program_of_the_page(spark: SparkSession, tmp_path: Path, capsys: py
     folder = write_log(tmp_path, [event(FIRST), ORDER])
     exec(program.replace("/data/node0/archive", folder), {"spark": spark, "ordo": ordo})
     assert "-12.50" in capsys.readouterr().out
+
+
+def test_an_export_adds_the_columns_of_newer_schemas(spark: SparkSession, tmp_path: Path) -> None:
+    """Chunks that were written before a schema came are null in its columns."""
+    log, target = GrowingLog(tmp_path), str(tmp_path / "parquet")
+    log.append(event(FIRST), Position(1))
+    export(spark, [log.directory], target, decoder="log", commit=log.end)
+    log.append(event(SECOND), PositionWithCents(2, 20), b"\x00")
+    export(spark, [log.directory], target, decoder="log", commit=log.end, chunk_bytes=96)
+    rows = read_export(spark, target).where("kind = 'message'").orderBy("position").collect()
+    assert [row.message for row in rows] == ["Position_1", "Position_1", None] and rows[2].problem
+    assert [row.Position_1 and row.Position_1.asDict() for row in rows] == [
+        {"account": 1, "cents": None}, {"account": 2, "cents": Decimal(20)}, None,
+    ]  # fmt: skip
+
+
+def test_an_export_refuses_messages_that_are_called_like_its_own_columns(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write_log(tmp_path, [b"\x01\x00\x00\x00"])
+    schema = tmp_path / "day.xml"
+    schema.write_text(DAY)
+    with pytest.raises(PipelineError, match=r"the messages \['Day'\] are called like columns of the export"):
+        export(spark, [folder], str(tmp_path / "parquet"), decoder=f"sbe:{schema}")
+
+
+def test_an_export_from_the_command_line(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ordo.pipeline.spark.session.local_session", lambda *_, **__: spark)
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+    folder, target = write_log(tmp_path, [b"\x01\x00\x00\x00"]), str(tmp_path / "parquet")
+    done = CliRunner().invoke(app, ["export", folder, "--to", target, "--decoder", "struct:<I:number"])
+    assert done.exit_code == 0, done.output
+    (row,) = read_export(spark, target).where("kind = 'message'").collect()
+    assert row.message == "record" and row.record.number == 1
+    refused = CliRunner().invoke(app, ["export", folder, "--to", target, "--decoder", "nosuch:x"])
+    assert isinstance(refused.exception, PipelineError) and "nosuch" in str(refused.exception)
+
+
+DAY = """<sbe:messageSchema xmlns:sbe="http://fixprotocol.io/2016/sbe" package="d" id="9" version="0">
+<types><composite name="messageHeader"><type name="blockLength" primitiveType="uint16"/>
+<type name="templateId" primitiveType="uint16"/><type name="schemaId" primitiveType="uint16"/>
+<type name="version" primitiveType="uint16"/></composite></types>
+<sbe:message name="Day" id="1"><field name="number" id="1" type="uint32"/></sbe:message></sbe:messageSchema>
+"""
