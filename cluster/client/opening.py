@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ordo.cluster.client.connection.connect import ClientIntroduction, ConnectPatience, SessionConnect
 from ordo.cluster.client.connection.endpoints import NamedEndpoints, check_own_driver
+from ordo.cluster.client.requests.journal import Journal
 from ordo.cluster.client.session_states import ClientEvent
 from ordo.cluster.client.settings import EGRESS_POLICIES, ClientSettings, to_ns
 from ordo.cluster.wire.streams import EGRESS_POLICY_KEY
@@ -21,9 +22,16 @@ if TYPE_CHECKING:
     from ordo.transport.streams.subscription import Subscription
 
 
-def choose_settings(settings: ClientSettings | None, egress_channel: object) -> ClientSettings:
-    """Return the settings of a client, with the egress channel that it was given beside them."""
-    chosen = settings or ClientSettings()
+def choose_settings(settings: object, egress_channel: object, journal: object = None) -> ClientSettings:
+    """Return the settings of a client, with the egress channel that it was given beside them.
+
+    Raises ConfigurationError for what is not ClientSettings, or no Journal.
+    """
+    chosen = ClientSettings() if settings is None else settings
+    if not isinstance(chosen, ClientSettings):
+        raise ConfigurationError(f"settings={str(settings)[:100]}: give ClientSettings(...)")
+    if journal is not None and not isinstance(journal, Journal):
+        raise ConfigurationError(f"journal={str(journal)[:100]}: name the file as ClientSettings(journal='...')")
     if isinstance(egress_channel, ClientSettings):
         raise ConfigurationError("the second argument is egress_channel: give ClientSettings as settings=...")
     return chosen if egress_channel is None else replace(chosen, egress_channel=str(egress_channel))

@@ -155,7 +155,7 @@ class ClusterClient(ClientCalls, QueryCalls, Closing):
         wait: bool = True,
     ) -> None:
         self._requests = self._relay = self._acknowledgements = None
-        self.settings = choose_settings(settings, egress_channel)
+        self.settings = choose_settings(settings, egress_channel, journal)
         self._make_loop(on_message, on_messages)
         self._named = NamedEndpoints(ingress_endpoints, self.settings.ingress_channel)
         self._current = CurrentSession(self._loop, self._named.by_id, dict(self._named.table))

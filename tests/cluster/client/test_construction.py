@@ -81,6 +81,23 @@ def test_settings_in_the_place_of_the_egress_channel_are_refused() -> None:
         ClusterClient(NOWHERE, ClientSettings())  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (
+            {"journal": "orders.journal"},
+            r"journal=orders\.journal: name the file as ClientSettings\(journal",
+        ),
+        ({"settings": {"journal": "orders.journal"}}, r"settings=\{'journal': .*\}: give ClientSettings\(\.\.\.\)"),
+        ({"settings": False}, r"settings=False: give ClientSettings"),
+    ],
+)
+def test_what_is_no_journal_and_no_settings_is_refused_with_what_to_write(wrong: dict[str, Any], words: str) -> None:
+    """The path of a journal ended in an AttributeError, once the session was open."""
+    with pytest.raises(ConfigurationError, match=words):
+        ClusterClient(NOWHERE, **wrong)
+
+
 def test_credentials_that_are_a_str_say_how_they_become_bytes() -> None:
     with pytest.raises(ConfigurationError, match=r"credentials of type str: must be bytes, as token\.encode\(\)"):
         ClientSettings(credentials="token")  # type: ignore[arg-type]
