@@ -30,10 +30,12 @@ LOG_IDENTITY: Message[Any] = Message(
         ("has_index", "i32", 2),
         ("knows_past", "i32", 3),
     ],
+    data=[("past", "bytes", 3)],
 )
 """In a session with an archive or with a cluster: which cluster's log is there. `correlation_id`: of the request that
 it is sent before the answer to; `identity_position`: from here on the log has the identity; `executed_position`: up to
-here this node has read it; `has_index`: it answers FindLogPlace; `knows_past`: it answers FindPastIdentity."""
+here this node has read it; `has_index`: it answers FindLogPlace; `knows_past`: it answers FindPastIdentity; `past`: the
+clusters whose log it was before, as `log_identity.pack_past` has them."""
 
 
 class FindLogPlaceFields(Protocol):
@@ -170,6 +172,7 @@ class ToldIdentity(NamedTuple):
     executed_position: int
     has_index: int = 0
     knows_past: int = 0
+    past: bytes = b""
 
 
 def is_set(flag: int) -> bool:

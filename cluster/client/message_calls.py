@@ -16,7 +16,7 @@ from ordo.cluster.client.requests.requests import ClientRequests
 from ordo.cluster.client.session_states import ClientState
 from ordo.cluster.client.settings import ClientSettings, to_ns
 from ordo.cluster.wire import codecs
-from ordo.cluster.wire.log_identity import identity_text, told_beginning, told_log
+from ordo.cluster.wire.log_identity import identity_text, told_beginning, told_log, told_past
 from ordo.runtime.errors import (
     ClusterError,
     ClusterTimeoutError,
@@ -472,7 +472,7 @@ class ClientCalls(RequestCalls):
             return known.admits_beginning(beginning, address)
         told = told_log(values)
         self._note_answered()
-        if not known.admits(told, address):
+        if not known.admits(told, address, told_past(values)):
             return False
         known.adopt(told, address)
         known.position = max(known.position, 0 if told is None else told.executed_position)

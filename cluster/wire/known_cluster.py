@@ -38,8 +38,12 @@ class KnownCluster:
         if self.error is not None:
             raise self.error
 
-    def admits(self, told: Log | None, address: str) -> bool:
-        """Return whether a node may belong to this cluster. The first node that reports an identity decides."""
+    def admits(self, told: Log | None, address: str, past: Iterable[Origin] = ()) -> bool:
+        """Return whether a node may belong to this cluster. The first node that reports an identity decides.
+
+        `past`: the clusters whose log the node's was before. One that begins within what is known here shows, as the
+        newest would, that the two logs part there.
+        """
         if told is None:
             return True
         own = self.origin
@@ -48,7 +52,9 @@ class KnownCluster:
             if is_one:
                 self.adopt(told, address)
             return is_one
-        if not are_of_two_clusters(Log(own.identity, own.position, self.position), told):
+        known = Log(own.identity, own.position, self.position)
+        later = [Log(*one, one.position) for one in past if one.position > own.position]
+        if not any(are_of_two_clusters(known, one) for one in (told, *later)):
             return True
         self._refuse(told, own, address)
         return False

@@ -10,7 +10,7 @@ import hashlib
 import re
 import struct
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.runtime.errors import ConfigurationError
@@ -28,8 +28,11 @@ TERM_LEAP = 1 << 20
 """At least so far behind the last term of a log is the first one of a cluster that goes on with it as another one."""
 EPOCH_RECORDS_MAX = 8
 """A restored, recovered or promoted cluster says whose its log is within this many of its records, from the first."""
+PAST_ORIGINS_MAX = 16
+"""A node tells its clients only the newest of the clusters whose log its own was before, at most this many."""
 _FIRST_RECORD = struct.Struct("<qqqii")
 _IDENTITY = struct.Struct("<qq")
+_ORIGIN = struct.Struct(f"<{IDENTITY_BYTES}sq")
 
 
 class Origin(NamedTuple):
@@ -41,6 +44,13 @@ class Origin(NamedTuple):
 
     def __str__(self) -> str:
         return self.identity.hex()[:12]
+
+
+class IdentityNumbers(TypedDict):
+    """An identity as the two fields of a message."""
+
+    identity_high: int
+    identity_low: int
 
 
 class LogIdentity(NamedTuple):
@@ -56,7 +66,7 @@ def pack_identity(values: IdentityFields) -> bytes:
     return b"" if high == low == 0 else _IDENTITY.pack(high, low)
 
 
-def unpack_identity(identity: bytes) -> dict[str, int]:
+def unpack_identity(identity: bytes) -> IdentityNumbers:
     """Return the identity as the two fields of a message; both 0 for none."""
     high, low = _IDENTITY.unpack(identity) if identity else (0, 0)
     return {"identity_high": high, "identity_low": low}
@@ -172,6 +182,23 @@ def told_log(values: Any) -> Log | None:
         return None
     identity = pack_identity(values)
     return Log(identity, values.identity_position, values.executed_position) if identity else None
+
+
+def pack_past(origins: Iterable[Origin]) -> bytes:
+    """Return the clusters whose log a log was, as a LogIdentity has them: oldest first, the newest alone if many."""
+    newest = sorted(origins, key=lambda one: one.position)[-PAST_ORIGINS_MAX:]
+    return b"".join(_ORIGIN.pack(*one) for one in newest)
+
+
+def told_past(values: records.LogIdentity | None) -> list[Origin]:
+    """Return the clusters whose log a node's was before, from its LogIdentity; none if it says none, or no valid ones.
+
+    A node may not know all of them.
+    """
+    past = b"" if values is None else values.past
+    if len(past) % _ORIGIN.size or len(past) > PAST_ORIGINS_MAX * _ORIGIN.size:
+        return []
+    return [Origin(*one) for one in _ORIGIN.iter_unpack(past)]
 
 
 def told_beginning(values: records.LogIdentity | None) -> Origin | None:

@@ -764,6 +764,7 @@ class LogIdentity(NamedTuple):
     executed_position: int
     has_index: int
     knows_past: int
+    past: bytes
 
 
 class MembershipRequest(NamedTuple):

@@ -21,6 +21,7 @@ from ordo.cluster.wire.log_identity import (
     Origin,
     epoch_bases,
     identity_at,
+    pack_past,
     read_origins,
     unpack_identity,
 )
@@ -132,7 +133,9 @@ def test_a_folder_of_an_earlier_release_learns_it_from_the_log(store: StateStore
     assert identity.told(9216) is None
     identity.start(None, ORIGINS[0], has_log=True, past=ORIGINS[1:])
     assert [identity.find_past(one, TERMS) for one in (BASE, NEXT_BASE, 9216)] == [FIRST, SECOND, THIRD]
-    assert identity.told(0) is not None, "the log says the identity that is written down: no leader draws another one"
+    told = identity.told(0)
+    assert told is not None, "the log says the identity that is written down: no leader draws another one"
+    assert told.past == pack_past(ORIGINS[:2]), "clients are told what it was before"
 
 
 def test_what_a_snapshot_and_records_that_are_not_committed_say_counts_as_well(store: StateStore) -> None:

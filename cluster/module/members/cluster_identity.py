@@ -24,6 +24,7 @@ from ordo.cluster.wire.log_identity import (
     identity_of,
     is_first_record,
     pack_identity,
+    pack_past,
     unpack_identity,
 )
 from ordo.runtime.errors import ClusterError
@@ -143,6 +144,7 @@ class ClusterIdentity:
             **unpack_identity(self.origin.identity),
             identity_position=self.origin.position,
             executed_position=max(executed_position, self.origin.position),
+            past=pack_past(one for one in self._past if one.position < self.origin.position),
         )
 
     def told_beginning(self) -> ToldIdentity | None:

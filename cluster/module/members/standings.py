@@ -116,7 +116,7 @@ class Standings:
 
     # -- what this member shows ----------------------------------------------------------------------------------------
 
-    def _own_fields(self) -> dict[str, int]:
+    def _own_fields(self) -> dict[str, object]:
         log = self._own_log
         return {
             "member_id": self._own_id,

@@ -12,12 +12,12 @@ from ordo.archive.protocol.own_codecs import LOG_IDENTITY, is_of_ordo
 from ordo.cluster.client.requests.journal import Journal, JournalFile
 from ordo.cluster.client.session import CLIENT_INFO
 from ordo.cluster.wire import ordo_codecs
-from ordo.cluster.wire.log_identity import Log, Origin, unpack_identity
+from ordo.cluster.wire.log_identity import PAST_ORIGINS_MAX, Log, Origin, pack_past, told_past, unpack_identity
 from ordo.runtime.errors import OtherClusterError
 from tests.cluster.client.session_members import Member, SessionWorld
 from tests.cluster.client.test_staying import close_session
 
-ONE, OTHER = b"1" * 16, b"2" * 16
+ONE, OTHER, NEWEST, BETWEEN = (digit * 16 for digit in (b"1", b"2", b"3", b"4"))
 BOTH = "of the cluster with identity 323232323232, and .* of the one with identity 313131313131"
 
 
@@ -25,6 +25,7 @@ class TellingWorld(SessionWorld):
     """Members that say whose log they have, before they open a session."""
 
     told: Log | None = Log(ONE, 0, 5000)
+    past: tuple[Origin, ...] = ()
 
     def _open(self, member: Member, request: Any, correlation_id: int) -> None:
         if self.told is not None:
@@ -38,6 +39,7 @@ class TellingWorld(SessionWorld):
             correlation_id=correlation_id,
             identity_position=log.position,
             executed_position=log.executed_position,
+            past=pack_past(self.past),
             **unpack_identity(log.identity),
         )
         self.leader.send(channel, message)
@@ -193,6 +195,45 @@ def test_what_was_answered_counts_as_known(
             world.client(journal=str(path))
     else:
         world.client(journal=str(path)).close()
+
+
+@pytest.mark.parametrize(
+    ("past", "is_refused"),
+    [
+        ((), False),  # of an earlier release
+        ((Origin(ONE, 0), Origin(BETWEEN, 5968)), True),
+        ((Origin(ONE, 0), Origin(BETWEEN, 6000)), True),
+        ((Origin(ONE, 0), Origin(BETWEEN, 6032)), False),
+        ((Origin(ONE, 0), Origin(BETWEEN, 5968), Origin(OTHER, 7000)), True),
+        ((Origin(OTHER, 0), Origin(ONE, 4000)), False),  # restored once, before this client came
+        ((Origin(BETWEEN, 0), Origin(OTHER, 64)), False),  # older ones prove nothing of a cluster that is not named
+    ],
+)
+def test_a_cluster_that_was_promoted_twice_since_has_not_all_that_was_answered(
+    world: TellingWorld, tmp_path: Path, past: tuple[Origin, ...], is_refused: bool
+) -> None:
+    """The newest identity begins behind what the client knows, and the one between before: its last answer is lost."""
+    path = str(tmp_path / "journal")
+    world.told = Log(ONE, 4000, 6000)
+    world.client(journal=path).close()
+    world.told, world.past = Log(NEWEST, 9000, 9500), past
+    if is_refused:
+        with pytest.raises(
+            OtherClusterError, match="identity 333333333333, and the journal of the one with identity 31"
+        ):
+            world.client(journal=path)
+    else:
+        world.client(journal=path).close()
+
+
+def test_what_a_node_says_of_its_past_is_bounded_and_whole_or_nothing() -> None:
+    many = [Origin(bytes([number]) * 16, 100 * number) for number in range(PAST_ORIGINS_MAX + 4)]
+
+    def decoded(past: bytes) -> list[Origin]:
+        return told_past(LOG_IDENTITY.decode(LOG_IDENTITY.encode(past=past)))
+
+    assert decoded(pack_past(reversed(many))) == many[4:]
+    assert decoded(b"") == decoded(pack_past(many)[1:]) == decoded(2 * pack_past(many)) == []
 
 
 @pytest.mark.parametrize(("restored_position", "is_refused"), [(4000, True), (6000, False)])

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import parse_identity
 from ordo.deploy.launcher import LocalCluster
@@ -39,12 +40,14 @@ def digest_of(folder: Path) -> dict[str, str]:
 
 
 class Away:
-    """A standby, a backup and a reader of one cluster, and what they had when they were away."""
+    """A standby, a backup, a reader and a client of one cluster, and what they had when they were away."""
 
     def __init__(self, cluster: LocalCluster, root: Path, position: int) -> None:
         """Have all of them come to a position."""
         root.mkdir()
         self.ingress = cluster.ingress_endpoints[0]
+        self.journal = root / "journal"
+        assert self.request(self.ingress) is not None
         self.standby = Standby(cluster, root / "standby")
         with self.standby.running():
             self.standby.await_position(position)
@@ -55,6 +58,10 @@ class Away:
             list(reader.entries(until_position=self.end, timeout_s=patient(5)))
             assert reader.position is not None and reader.cluster is not None
             self.kept, self.cluster = reader.position, reader.cluster
+
+    def request(self, ingress: str) -> int | None:
+        with ClusterClient([ingress], settings=ClientSettings(journal=str(self.journal))) as client:
+            return client.request(b"0", timeout_s=60).log_position
 
     def back_up(self, ingress: str) -> subprocess.CompletedProcess[str]:
         return ordo("backup", "run", str(self.backup), "--endpoints", ingress, "--once", "--timeout", "60")
@@ -141,3 +148,10 @@ def test_a_reader_goes_on_only_where_what_it_read_is_a_beginning(line: Line) -> 
     with pytest.raises(OtherClusterError, match=r"is of the cluster with identity .* and the kept position of the one"):
         next(line.ahead.read(line.ingress))
     assert max(line.behind.read(line.ingress)) >= line.end
+
+
+def test_a_client_with_a_journal_goes_on_only_where_the_log_has_what_was_answered(line: Line) -> None:
+    for _ in range(2):
+        with pytest.raises(OtherClusterError, match=r"is of the cluster with identity .* and the journal of the one"):
+            line.ahead.request(line.ingress)
+    assert line.behind.request(line.ingress) is not None
