@@ -131,7 +131,7 @@ class AppCluster:
         digest = b"" if id is None else digest_request_id(check_request_id(id))
         return self._write(NULL_SESSION_ID, payload, digest)
 
-    def publish(self, topic: str, payload: Payload) -> int:
+    def publish(self, topic: str, payload: Payload, *more: Payload) -> int:
         """Raise ServiceCallError: feeds belong to the cluster's own service."""
         raise ServiceCallError("publish: an application cannot publish to feeds; its outputs go into the log")
 

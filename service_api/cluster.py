@@ -197,11 +197,12 @@ class Cluster(Protocol):
         """
         ...
 
-    def publish(self, topic: str, payload: Payload) -> int:
+    def publish(self, topic: str, payload: Payload, *more: Payload) -> int:
         """Publish a message to all subscribers of the topic (docs/CLIENT.md, Feeds), on every member alike.
 
-        Returns its sequence number in the topic, from 1 on. Nothing of a record goes out whose callback raises an error
-        other than Reject. Raises ServiceError for a topic's name, a length or a number of topics that is not allowed.
+        Returns its sequence number in the topic, from 1 on; with several, the first one's, which the others follow.
+        Nothing of a record goes out whose callback raises an error other than Reject. Raises ServiceError for a topic's
+        name, a length or a number of topics that is not allowed.
         """
         ...
 

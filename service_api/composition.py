@@ -85,9 +85,9 @@ class MachineCluster:
         """Put a message into the log, which comes back to all machines; see Cluster."""
         return self._cluster.offer(payload) if id is None else self._cluster.offer(payload, id=id)
 
-    def publish(self, topic: str, payload: Payload) -> int:
+    def publish(self, topic: str, payload: Payload, *more: Payload) -> int:
         """Publish to a topic; see Cluster."""
-        return self._cluster.publish(topic, payload)
+        return self._cluster.publish(topic, payload, *more)
 
     def idle(self) -> None:
         """Let the transport work; see Cluster."""

@@ -109,10 +109,10 @@ class ContainerCluster:
         self._offers += 1
         return self._offers
 
-    def publish(self, topic: str, payload: Payload) -> int:
+    def publish(self, topic: str, payload: Payload, *more: Payload) -> int:
         if not self._loop.answers:
             raise ServiceError(f"topic {topic!r}: service 0 alone publishes feeds; send it a message (Cluster.offer)")
-        return self._feeds.publish(topic, payload)
+        return self._feeds.publish(topic, payload, *more)
 
     def idle(self) -> None:
         self._idle()

@@ -255,13 +255,15 @@ class ReplayCluster:
         self._note("offer", 0, to_bytes(payload))
         return 1
 
-    def publish(self, topic: str, payload: Payload) -> int:
-        """Note what goes to a feed, with its number in the topic as far as this replay goes."""
-        data = to_bytes(payload)
-        check_publication(topic, len(data))
-        sequence = self._sequences[topic] = self._sequences.get(topic, 0) + 1
-        self._note("publish", sequence, topic.encode() + b":" + data)
-        return sequence
+    def publish(self, topic: str, payload: Payload, *more: Payload) -> int:
+        """Note what goes to a feed, with its number in the topic as far as this replay goes; return the first one's."""
+        first = 0
+        for data in map(to_bytes, (payload, *more)):
+            check_publication(topic, len(data))
+            sequence = self._sequences[topic] = self._sequences.get(topic, 0) + 1
+            self._note("publish", sequence, topic.encode() + b":" + data)
+            first = first or sequence
+        return first
 
     def idle(self) -> None:
         """Every offer is taken at once, so there is nothing to wait for."""

@@ -322,14 +322,16 @@ class ServiceHarness:
         self.effects.append(Effect("offer", 0, to_bytes(payload)))
         return max(1, len(self._offered))
 
-    def publish(self, topic: str, payload: Payload) -> int:
-        """Publish to a feed: see `feed`. Returns the message's sequence number."""
+    def publish(self, topic: str, payload: Payload, *more: Payload) -> int:
+        """Publish to a feed: see `feed`. Returns the first message's sequence number."""
         self._check_allowed("publish")
-        data = to_bytes(payload)
-        check_publication(topic, len(data), self._sequences)
-        sequence = self._sequences[topic] = self._sequences.get(topic, 0) + 1
-        self.effects.append(Effect("publish", sequence, topic.encode() + b":" + data))
-        return sequence
+        first = 0
+        for data in map(to_bytes, (payload, *more)):
+            check_publication(topic, len(data), self._sequences)
+            sequence = self._sequences[topic] = self._sequences.get(topic, 0) + 1
+            self.effects.append(Effect("publish", sequence, topic.encode() + b":" + data))
+            first = first or sequence
+        return first
 
     def idle(self) -> None:
         """Do nothing: every offer is taken at once, so there is nothing to wait for."""

@@ -34,6 +34,24 @@ def test_topics_are_numbered_by_themselves() -> None:
     check_service(Echo, inputs)
 
 
+class Words(ClusteredService):
+    """Publishes the words of each message in one call."""
+
+    def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
+        self.cluster = cluster
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes | None:
+        return b"%d" % self.cluster.publish("words", *payload.split())
+
+
+def test_many_messages_are_published_in_one_call() -> None:
+    inputs: list[Input] = [OpenSession(1, 10), Message(1, 11, b"x y"), Message(1, 11, b"z")]
+    harness = check_service(Words, inputs)
+    assert harness.egress(1) == [b"1", b"3"] and harness.feed("words") == [b"x", b"y", b"z"]
+
+
 def test_there_are_so_many_topics_and_no_more() -> None:
     harness = ServiceHarness(Echo).execute(OpenSession(1, 10))
     harness.execute(*(Message(1, 11, b"t%d x" % number) for number in range(TOPICS_MAX)))

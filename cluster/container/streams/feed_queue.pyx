@@ -92,7 +92,8 @@ cdef class FeedQueue:
         """Return what waits, as it will be sent."""
         return [message for _, _, message in self._waiting]
 
-    def put(self, Topic topic not None, int64_t log_position, int64_t timestamp, int32_t index, bytes payload not None):
+    cpdef int64_t put(self, Topic topic, int64_t log_position, int64_t timestamp, int32_t index,
+                      bytes payload) except -1:
         """Form the topic's next message, published as number `index` for a record, and return its sequence number."""
         cdef Py_ssize_t length = PyBytes_GET_SIZE(payload)
         cdef bytes message = PyBytes_FromStringAndSize(NULL, HEADER_LENGTH + length)
@@ -104,6 +105,16 @@ cdef class FeedQueue:
         topic.log_position = log_position
         self._waiting.append((log_position, topic, message))
         return topic.sequence
+
+    def put_many(self, Topic topic not None, int64_t log_position, int64_t timestamp, int32_t index,
+                 list payloads not None):
+        """Do as `put` does with each payload, from number `index` on, and return the first one's sequence number."""
+        cdef int64_t first = topic.sequence + 1
+        cdef bytes payload
+        for payload in payloads:
+            self.put(topic, log_position, timestamp, index, payload)
+            index += 1
+        return first
 
     def drop(self, int64_t log_position):
         """Forget what was published last, for the record that ends here."""

@@ -58,30 +58,44 @@ class ContainerFeeds:
 
     # The service
 
-    def publish(self, topic: str, payload: Payload) -> int:
-        """Take a message for a topic. Returns its sequence number. Raises ServiceError, ServiceCallError."""
+    def publish(self, topic: str, payload: Payload, *more: Payload) -> int:
+        """Take messages for a topic, all or none. Returns the first one's number.
+
+        Raises ServiceError, ServiceCallError.
+        """
         self._loop.check_allowed("publish")
         data = to_bytes(payload, "what cluster.publish is given")
+        if more:
+            return self._publish_many(topic, [data, *(to_bytes(one, "what cluster.publish is given") for one in more)])
+        found = self._admit(topic, len(data), len(data), 1)
+        loop = self._loop
+        return self._waiting.put(found, loop.log_position, loop.time, self._record_count - 1, data)
+
+    def _publish_many(self, topic: str, payloads: list[bytes]) -> int:
+        sizes = list(map(len, payloads))
+        found = self._admit(topic, max(sizes), sum(sizes), len(sizes))
+        loop = self._loop
+        return self._waiting.put_many(found, loop.log_position, loop.time, self._record_count - len(sizes), payloads)
+
+    def _admit(self, topic: str, longest_bytes: int, length_bytes: int, count: int) -> Topic:
+        """Count messages of the record that is executed, and return their topic. Raises ServiceError."""
         if type(topic) is not str and isinstance(topic, str):
             topic = str.__str__(topic)  # a member of an enumeration is the topic of its value
         found = self._topics.get(topic) if type(topic) is str else None
-        if found is None or len(data) > PAYLOAD_BYTES_MAX:
-            check_publication(topic, len(data), self._topics)
-        self._count(len(data))
-        if found is None:
-            found = self._topics.setdefault(topic, Topic(topic))
-        loop = self._loop
-        loop.has_published = True
-        return self._waiting.put(found, loop.log_position, loop.time, self._record_count - 1, data)
+        if found is None or longest_bytes > PAYLOAD_BYTES_MAX:
+            check_publication(topic, longest_bytes, self._topics)
+        self._count(length_bytes, count)
+        self._loop.has_published = True
+        return self._topics.setdefault(topic, Topic(topic)) if found is None else found
 
-    def _count(self, length_bytes: int) -> None:
+    def _count(self, length_bytes: int, count: int) -> None:
         """Count what one record publishes."""
         if self._record_position != self._loop.log_position:
             self._record_position, self._record_bytes, self._record_count = self._loop.log_position, 0, 0
         if self._record_bytes + length_bytes > RECORD_BYTES_MAX:
             raise ServiceError(f"publish: the callbacks of one record may publish {RECORD_BYTES_MAX} bytes at most")
         self._record_bytes += length_bytes
-        self._record_count += 1
+        self._record_count += count
 
     # Streams
 

@@ -152,6 +152,10 @@ class Topics(ClusteredService):
         return encode_answer(KafkaError.NONE, verdict.number if verdict.skipped else number)
 
     def _publish_all(self, topic: str, payloads: Sequence[bytes]) -> int:
+        if getattr(self.take_record, "__func__", None) is TAKE and getattr(self.publish, "__func__", None) is PUBLISH:
+            first = self.cluster.publish(topic, *payloads)
+            self._last[topic] = first + len(payloads) - 1
+            return first
         first = 0
         for payload in payloads:
             number = self.take_record(topic, payload)
@@ -256,6 +260,10 @@ class Topics(ClusteredService):
                 self._groups[group][topic] = offset, metadata
             case _:
                 self._coordinators.restore(line)
+
+
+TAKE, PUBLISH = Topics.take_record, Topics.publish
+"""Where a service overrides neither, nothing happens to a record but that it is published."""
 
 
 def is_door_address(address: str) -> bool:

@@ -39,3 +39,13 @@ def test_a_topic_without_a_stream_waits() -> None:
     queue = FeedQueue()
     queue.put(Topic("orders"), 32, 0, 0, b"a")
     assert queue.send() == (0, 0) and len(queue) == 1
+
+
+@given(NUMBERS, NUMBERS, st.lists(st.binary(max_size=40), min_size=1, max_size=9))
+def test_many_at_once_are_what_one_after_the_other_are(position: int, timestamp: int, payloads: list[bytes]) -> None:
+    queues = FeedQueue(), FeedQueue()
+    topics = [Topic("orders", sequence=6, position=96, log_position=640) for _ in queues]
+    numbers = [queues[0].put(topics[0], position, timestamp, 3 + index, one) for index, one in enumerate(payloads)]
+    assert queues[1].put_many(topics[1], position, timestamp, 3, payloads) == numbers[0]
+    assert queues[1].messages() == queues[0].messages()
+    assert topics[1].sequence == topics[0].sequence and topics[1].log_position == topics[0].log_position

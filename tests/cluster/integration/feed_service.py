@@ -12,7 +12,10 @@ STATE = struct.Struct("<q")
 
 
 class Publisher(ClusteredService):
-    """Counts its messages; each is published to `trades` with its count, every third one to `books`, too."""
+    """Counts its messages; each is published to `trades` with its count, every third one to `books`, too.
+
+    The words of one that begins with `many` are published to `parts`, in one call.
+    """
 
     def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
         self.cluster = cluster
@@ -25,6 +28,8 @@ class Publisher(ClusteredService):
         sequence = self.cluster.publish("trades", b"%d:" % self.count + payload)
         if self.count % 3 == 0:
             self.cluster.publish("books", b"%d" % self.count)
+        if payload.startswith(b"many "):
+            return b"%d" % self.cluster.publish("parts", *payload.split()[1:])
         if payload == b"fail":
             raise ValueError("after it was published")
         return b"%d" % sequence

@@ -94,6 +94,18 @@ def test_a_feed_goes_on_through_changes_of_nodes(cluster: LocalCluster) -> None:
         assert again == found[199:]
 
 
+def test_many_messages_of_one_call_are_as_if_each_had_one(cluster: LocalCluster) -> None:
+    found: list[FeedMessage] = []
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        assert [client.request(one).payload for one in (b"many a b", b"many c d e")] == [b"1", b"3"]
+        with client.subscribe("parts", from_position=0) as feed:
+            read(feed, found, 5)
+    assert [one.payload for one in found] == [b"a", b"b", b"c", b"d", b"e"]
+    assert [one.sequence for one in found] == [1, 2, 3, 4, 5]
+    assert [one.message_index for one in found] == [1, 2, 1, 2, 3], "trades had the first message of each record"
+    assert found[0].position == found[1].position < found[2].position == found[4].position
+
+
 def test_asyncio_reads_what_is_published_from_now_on(tmp_path: Path) -> None:
     async def run(endpoints: dict[int, str]) -> list[FeedMessage]:
         async with AsyncClusterClient(endpoints) as client:

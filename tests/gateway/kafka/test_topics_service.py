@@ -200,6 +200,22 @@ def test_a_service_of_one_s_own_takes_the_records() -> None:
     assert json.loads(harness.query(encode_order(OrderKind.TOPICS))) == {"orders": 0, "trades": 1}
 
 
+class Marking(Topics):
+    """A service of one's own that has its say in what is published alone."""
+
+    def publish(self, topic: str, payload: bytes) -> int:
+        return super().publish(topic, b"marked " + payload)
+
+
+@pytest.mark.parametrize(("service", "mark"), [(Topics, b""), (Marking, b"marked ")])
+def test_records_of_a_batch_are_published_as_the_service_says(service: type[Topics], mark: bytes) -> None:
+    harness = ServiceHarness(service).execute(OpenSession(1, 1))
+    batch = encode_append(Append("orders", -1, 0, 0, [b"a", b"b", b"c"]))
+    assert answers(harness, CREATE, batch, batch) == [(0, -1), (0, 1), (0, 4)]
+    assert harness.feed("orders") == [mark + one for one in (b"a", b"b", b"c")] * 2
+    assert json.loads(harness.query(encode_order(OrderKind.TOPICS))) == {"orders": 6}
+
+
 class Counting(Topics):
     """A service of one's own with state: it numbers what it takes."""
 
