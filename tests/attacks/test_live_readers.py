@@ -31,7 +31,7 @@ from ordo.transport.udp import UdpNetwork
 from tests.attacks.test_archive import archives
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.conftest import PATIENT, StartCluster, start_cluster
-from tests.cluster.integration.writer import Writer
+from tests.cluster.integration.writer import PARK_S, Writer
 from tests.patience import patient
 from tests.sequencer.receiver_frames import DATA, SEND_SETUP, SETUP, ReceiverFrames, asking_for_setup
 
@@ -64,7 +64,7 @@ class Hostile:
     """A session with a node's archive, and a socket of its own where it has the live stream sent to."""
 
     def __init__(self, address: str, keys: dict[str, str]) -> None:
-        self._archive = ArchiveClient.connect(address)
+        self._archive = ArchiveClient.connect(address, message_timeout_s=patient(10))
         (log,) = self._archive.list_recordings(stream_id=LOG_STREAM_ID)
         self.recording_id = log.recording_id
         self._network: UdpNetwork | SecureNetwork = UdpNetwork()
@@ -178,12 +178,24 @@ class Scene:
         self.writer.write(count)
         self.step()
 
+    def _read_to_the_end(self, reader: LogReader) -> list[LogEntry]:
+        """Read until nothing comes for a while; the hostile session, which lasts as it is worked for, goes on."""
+        log: list[LogEntry] = []
+        quiet_s = time.monotonic() + patient(1.0)
+        while time.monotonic() < quiet_s:
+            if reader.poll(log.append):
+                quiet_s = time.monotonic() + patient(1.0)
+            else:
+                self.writer.client.park(PARK_S)
+            self.step()
+        return log
+
     def demand_all(self) -> None:
         """Both readers have the log, each entry once, as it is read from another node; nobody else was the leader."""
         demand_agreement(self.cluster, [self.writer])
         others = [one for index, one in enumerate(archives(self.cluster)) if index != self.member_id]
         with LogReader(others) as other:
-            log = list(other.entries(timeout_s=patient(1.0)))
+            log = self._read_to_the_end(other)
         self.until(lambda: all(len(reader.entries) >= len(log) for reader in self.readers))
         for reader in self.readers:
             assert [one.position for one in reader.entries[: len(log)]] == [one.position for one in log]
