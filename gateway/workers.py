@@ -29,7 +29,7 @@ FAILED = 1
 LOOK_S = 0.1
 """How often a signal is looked for while a worker starts or ends."""
 START_S = 60.0
-"""How long one that takes another's place may take to serve, before it is killed and is replaced itself."""
+"""How long a worker may take to serve, before it is killed; one that takes another's place is replaced itself."""
 PAUSE_MIN_S = 0.1
 PAUSE_MAX_S = 10.0
 """For how long the place of a worker that died stays empty: longer each time, if one dies soon after another."""
@@ -162,10 +162,14 @@ class Workers:
 
         None: SIGTERM or SIGINT has come. Raises SystemExit in the worker at its end.
         """
+        until_s = time.monotonic() + START_S
         with self._fork(number) as told:
             while not select.select([told], [], [], LOOK_S)[0]:
                 if signal.sigpending() & ENDING:
                     return None
+                if time.monotonic() > until_s:
+                    until_s = float("inf")
+                    self._kill_starting(number)
             if told.read(1):
                 return 0
         status = os.waitstatus_to_exitcode(os.waitpid(self._pids[number], 0)[1])
@@ -238,8 +242,11 @@ class Workers:
                 del self._starting[number]
             elif time.monotonic() > one.until_s:
                 self._starting[number] = one._replace(until_s=float("inf"))
-                get_logger().error("gateway.worker-killed", process=self._pids[number], after_s=START_S)
-                os.kill(self._pids[number], signal.SIGKILL)
+                self._kill_starting(number)
+
+    def _kill_starting(self, number: int) -> None:
+        get_logger().error("gateway.worker-killed", process=self._pids[number], after_s=START_S)
+        os.kill(self._pids[number], signal.SIGKILL)
 
     def _put_off(self, number: int) -> float:
         """Have another worker take its place after a pause, which is returned, and longer if one died just before."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -180,6 +182,30 @@ def test_a_first_worker_that_is_killed_while_it_starts_ends_the_gateway_with_a_l
     os.kill(first_worker(process), signal.SIGKILL)
     assert process.wait(patient(20)) == 1
     assert '"ended_by": "signal 9, while it started"' in log.read_text()
+
+
+HANGING = """
+import time
+from ordo.cluster.client.settings import ClientSettings
+from ordo.gateway import workers
+from ordo.gateway.callers.settings import GatewaySettings
+
+async def hang(settings, on_started):
+    time.sleep(3600)
+
+workers.START_S = 0.1
+client = ClientSettings(egress_channel="aeron:udp?endpoint=127.0.0.1:0")
+settings = GatewaySettings(endpoints=["127.0.0.1:9"], listen="127.0.0.1:0", workers=2, client=client)
+workers.run_workers(hang, settings)
+"""
+
+
+def test_a_first_worker_that_hangs_while_it_starts_ends_the_gateway_with_a_line() -> None:
+    """It waited for it without end, and said nothing."""
+    done = subprocess.run([sys.executable, "-c", HANGING], capture_output=True, text=True, timeout=patient(20))
+    assert done.returncode == 1, done
+    assert '"event": "gateway.worker-killed"' in done.stdout + done.stderr, done
+    assert '"ended_by": "signal 9, while it started"' in done.stdout + done.stderr, done
 
 
 def is_pending(pid: int, number: signal.Signals) -> bool:
