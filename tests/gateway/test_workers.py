@@ -204,8 +204,8 @@ def test_a_first_worker_that_hangs_while_it_starts_ends_the_gateway_with_a_line(
     """It waited for it without end, and said nothing."""
     done = subprocess.run([sys.executable, "-c", HANGING], capture_output=True, text=True, timeout=patient(20))
     assert done.returncode == 1, done
-    assert '"event": "gateway.worker-killed"' in done.stdout + done.stderr, done
-    assert '"ended_by": "signal 9, while it started"' in done.stdout + done.stderr, done
+    told = done.stdout + done.stderr
+    assert "gateway.worker-killed" in told and "signal 9, while it started" in told, done
 
 
 def is_pending(pid: int, number: signal.Signals) -> bool:
