@@ -41,8 +41,10 @@ def find_fault(service: type[Any]) -> str:
 
 def _find_unknown(service: type[Any]) -> str:
     for name in dir(service):
-        found = getattr(service, name)
-        if not name.startswith("on_") or name in CALLBACKS or not callable(found) or getattr(found, HANDLES, False):
+        if not name.startswith("on_") or name in CALLBACKS:
+            continue
+        found = getattr(service, name, None)  # what only instances have is no method
+        if not callable(found) or getattr(found, HANDLES, False):
             continue
         alike = difflib.get_close_matches(name, CALLBACKS, 1, ALIKE_MIN)
         hint = f"is {alike[0]} meant?" if alike else f"a service has {', '.join(CALLBACKS)};"

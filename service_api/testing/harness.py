@@ -25,7 +25,7 @@ from ordo.runtime.payloads import to_bytes, to_utf8
 from ordo.runtime.reporting.failures import exit_error
 from ordo.service_api.callbacks import find_fault
 from ordo.service_api.feeds import check_publication
-from ordo.service_api.native import Header, MessageSequence, SinkSession
+from ordo.service_api.native import Header, MessageSequence, NativeClusteredService, SinkSession
 from ordo.service_api.request_ids import check_request_id
 from ordo.service_api.service import (
     ClientSession,
@@ -470,6 +470,8 @@ class ServiceHarness:
 
 def _checked(service: Service) -> Service:
     """Return the service. Raises ServiceError with what keeps its class from being one, as a node's start says it."""
+    if not isinstance(service, ClusteredService | NativeClusteredService):
+        raise ServiceError(f"{str(service)[:100]} is no service: give a class derived from ClusteredService")
     if fault := find_fault(type(service)):
         raise ServiceError(fault)
     return service

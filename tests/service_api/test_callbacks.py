@@ -24,6 +24,14 @@ class Good(ClusteredService):
     def _on_order(self):
         pass
 
+class OfInstances:
+    def __get__(self, owner, kind=None):
+        return owner.__dict__["value"]
+
+class Lazy(Good):
+    cached = OfInstances()
+    on_hand = OfInstances()
+
 class Typo(Good):
     def on_take_snapshots(self, writer):
         pass
@@ -88,6 +96,11 @@ def test_what_is_no_service_is_refused_when_it_is_loaded(module: str, name: str,
     with pytest.raises(ConfigurationError) as caught:
         load_service(f"{module}:{name}")
     assert words in caught.value.message and "\n" not in caught.value.message
+
+
+def test_attributes_that_the_class_itself_has_not_are_no_callbacks(module: str) -> None:
+    """A descriptor that only knows instances ended the start with an AttributeError of its own."""
+    assert find_fault(load_service(f"{module}:Lazy")) == ""
 
 
 def test_methods_that_begin_otherwise_are_the_services_own(module: str) -> None:

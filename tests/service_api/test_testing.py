@@ -237,6 +237,12 @@ def test_a_misspelt_callback_is_found_as_a_node_finds_it() -> None:
         check_service(Forgetful, INPUTS)
 
 
+@pytest.mark.parametrize("made", [None, Ledger, object()])
+def test_what_is_no_service_is_refused_in_a_line(made: object) -> None:
+    with pytest.raises(ServiceError, match=r"^.* is no service: give a class derived from ClusteredService$"):
+        ServiceHarness(lambda: made)  # type: ignore[arg-type, return-value]
+
+
 def test_queries_are_answered_between_records_and_leave_no_trace() -> None:
     harness = check_service(Ledger, [*INPUTS[:3], Query(b"1"), *INPUTS[3:], Query(b"1")])
     assert [effect for effect in harness.effects if effect.kind == "answer"] == [
