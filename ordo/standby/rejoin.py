@@ -27,7 +27,7 @@ from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.salvage.holdings import Findings, examine
 from ordo.salvage.stopped_folder import keep_evidence, note_committed, remove_index
 from ordo.standby.divergence import Divergence, compare_with
-from ordo.standby.folder import ORDER, PROMOTION, STATUS, SWITCH, demand_alone, is_standby
+from ordo.standby.folder import ORDER, PROMOTING, PROMOTION, STATUS, SWITCH, demand_alone, is_standby
 from ordo.standby.surplus import keep_surplus
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ordo.standby.divergence import Successor
 
 REJOIN = "rejoin.json"
-FORMER = (PROMOTION, STATUS, SWITCH, ORDER)
+FORMER = (PROMOTION, STATUS, SWITCH, ORDER, PROMOTING)
 """What a standby that was promoted has beside its archive: of a life that is over."""
 
 

@@ -25,7 +25,7 @@ from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.clock import SystemClock
 from ordo.salvage.holdings import Recordings, examine
 from ordo.standby.divergence import compare_with
-from ordo.standby.folder import PROMOTION, STATUS, SWITCH, is_promoted, is_standby, prepare
+from ordo.standby.folder import PROMOTING, PROMOTION, STATUS, SWITCH, is_promoted, is_standby, prepare
 from ordo.standby.rejoin import REJOIN
 from ordo.standby.surplus import keep_surplus
 
@@ -168,7 +168,7 @@ def test_what_an_earlier_life_as_a_standby_left_is_gone(
 ) -> None:
     """Its number would have the folder be promoted again, when it copies the record that has it."""
     directory = former.node.data_dir
-    for name in (PROMOTION, STATUS, SWITCH):
+    for name in (PROMOTION, STATUS, SWITCH, PROMOTING):
         write_json(directory / name, {"number": 4711})
     index = former.cluster_dir / INDEX_NAME
     index.write_bytes(b"of the former log")
@@ -176,7 +176,9 @@ def test_what_an_earlier_life_as_a_standby_left_is_gone(
         store.put_snapshot(SnapshotEntry(64, 1, 0, 1, 7, 8, True))
         store.put_snapshot(SnapshotEntry(records_of(former)[-1][0], 1, 0, 1, 9, 10, True))
     assert rejoin("--drop", drop_count(rejoin))[0] == 0
-    assert not index.exists() and not any((directory / name).exists() for name in (PROMOTION, STATUS, SWITCH))
+    assert not index.exists() and not any(
+        (directory / name).exists() for name in (PROMOTION, STATUS, SWITCH, PROMOTING)
+    )
     with open_stored(former) as store:
         valid = [one.log_position for one in store.load().snapshots if one.is_valid]
         assert valid == [64], "none of what was dropped"
