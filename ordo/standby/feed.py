@@ -121,7 +121,10 @@ class Feed:
 
     def _describe(self) -> dict[str, object]:
         behind_ns, silent_ns = self.lag.behind_ns(self._now_ns), self.lag.silent_ns(self._now_ns)
+        # Before a member has answered there is no copy that says how far it is; the log is there all the same.
+        own = {"position": self._module.sequencer.append_position} if self._backup.log is None else {}
         return {
+            **own,
             "primary_position": self.lag.primary_position,
             "lag_bytes": self.lag.behind_bytes if self.lag.primary_position >= 0 else None,
             "lag_seconds": None if behind_ns is None else round(behind_ns / SECOND_NS, 3),

@@ -12,10 +12,13 @@ import secrets
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.backup.folder import read_json, write_json
 from ordo.cluster.admin.remote import RemoteCluster
 from ordo.cluster.client.operator import MemberLook
-from ordo.runtime.errors import ClusterError, OrdoError
+from ordo.runtime.errors import ClusterError, OrdoError, StorageInUseError
+from ordo.runtime.io.storage import FileStorage
+from ordo.salvage.holdings import examine
 from ordo.standby.folder import ORDER, PROMOTING, is_begun_anew
 from ordo.standby.report import ALIVE_S, describe_standby
 from ordo.transport.secure.settings import Encryption
@@ -97,6 +100,8 @@ def choosing(config: NodeSettings, endpoints: list[str], credentials: bytes, *, 
     write_json(path, {"command": mark})
     try:
         _demand_none_better(config, endpoints, credentials, although_alive)
+        if read_json(path).get("command") != mark:  # the other one ends what is written down for both
+            raise ClusterError(f"{config.node.data_dir}: another command promotes this standby since: see what it says")
         yield
     finally:
         if read_json(path).get("command") == mark:  # or another command on this machine has begun since
@@ -113,9 +118,21 @@ def _demand_none_better(config: NodeSettings, endpoints: list[str], credentials:
     if encryption.is_on:
         keys = Encryption(str(encryption.key_file), str(encryption.trusted_file))
     others = [_ask(one, credentials, keys) for one in endpoints]
-    position = int(describe_standby(config).get("position", -1))  # after what the others say of theirs
-    if refusal := find_refusal(config.node.member_id, position, others, although_alive=although_alive):
+    own = _own_position(config)  # after what the others say of theirs
+    if refusal := find_refusal(config.node.member_id, own, others, although_alive=although_alive):
         raise ClusterError(refusal)
+
+
+def _own_position(config: NodeSettings) -> int:
+    """Return up to where this standby has the log: by its process, or by what is on disk where none has the folder.
+
+    What a process wrote down that was killed is a second old, or of more than the disk kept.
+    """
+    try:
+        with FileStorage(open_lmdb).lock_directory(str(config.cluster_dir)):
+            return examine(config).holding.end_position
+    except StorageInUseError:
+        return int(describe_standby(config).get("position", -1))
 
 
 def _ask(endpoint: str, credentials: bytes, keys: Encryption | None) -> Other:

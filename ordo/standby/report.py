@@ -29,10 +29,8 @@ def remember(told: Mapping[str, Any], former: Told) -> Told:
     found, known = dict(told), former.get("primary_position", -1)
     if known < 0:
         return found
-    position = former["position"] if told["position"] < 0 else told["position"]
     primary_position = max(told["primary_position"], known)
-    found |= {"position": position, "primary_position": primary_position}
-    found["lag_bytes"] = max(0, primary_position - position)
+    found |= {"primary_position": primary_position, "lag_bytes": max(0, primary_position - told["position"])}
     if told["heard_seconds_ago"] is None and "told_ms" in former:
         since_s = max(0, told["told_ms"] - former["told_ms"]) / 1000
         for name in ("lag_seconds", "heard_seconds_ago"):

@@ -192,9 +192,9 @@ def test_the_status_says_what_would_be_lost(copy: NodeSettings, path: Path, caps
 
 def test_what_was_known_of_a_primary_outlives_the_process() -> None:
     former = {"position": 900, "primary_position": 1000, "lag_seconds": 1.5, "heard_seconds_ago": 0.5, "told_ms": 1_000}
-    silent = {"position": -1, "primary_position": -1, "lag_bytes": None, "lag_seconds": None, "told_ms": 61_000}
+    silent = {"position": 932, "primary_position": -1, "lag_bytes": None, "lag_seconds": None, "told_ms": 61_000}
     found = remember({**silent, "heard_seconds_ago": None}, former)
-    assert (found["position"], found["primary_position"], found["lag_bytes"]) == (900, 1000, 100)
+    assert (found["position"], found["primary_position"], found["lag_bytes"]) == (932, 1000, 68)
     assert (found["lag_seconds"], found["heard_seconds_ago"]) == (61.5, 60.5)
     heard = {**silent, "position": 990, "primary_position": 990, "lag_bytes": 0, "heard_seconds_ago": 0.1}
     found = remember(heard, former)

@@ -21,7 +21,8 @@ from ordo.pipeline.generate import LogShape, generate_log
 
 TOML = '[node]\nmember_id = 9\ndata_dir = "{0}"\n[[members]]\nid = 9\nhost = "127.0.0.1"\nport = 20000\n'
 ADDRESS = "127.0.0.1:20100"
-POSITION = 4096
+POSITION = 56_576
+"""Where its log ends."""
 
 
 class Nodes:
@@ -109,7 +110,7 @@ def test_one_with_as_much_as_the_others_is_the_one() -> None:
 
 def test_the_one_with_the_most_is_named() -> None:
     text = refuse(Other("a:1", 10, True, POSITION + 32, -1), Other("b:1", 11, True, POSITION + 64, -1))
-    assert "b:1, id 11, has the log up to position=4160, and this standby up to 4096" in text
+    assert "b:1, id 11, has the log up to position=56640, and this standby up to 56576" in text
 
 
 def test_a_primary_that_another_one_hears_is_not_gone() -> None:
@@ -162,13 +163,32 @@ def test_a_command_leaves_what_a_later_one_has_written(
     status, errors = promote(config, capsys)
     assert status == EXIT_FAILED and "promote that one" in errors
     assert is_being_promoted(config.node.data_dir)
+    nodes.found = told_by(10, POSITION)  # the later one may be refused, and then nobody knows of this one any more
+    status, errors = promote(config, capsys)
+    assert status == EXIT_FAILED and "another command promotes this standby" in errors
+    assert is_being_promoted(config.node.data_dir) and not is_promoted(config)
 
 
 def test_it_is_refused_where_another_has_more(
     config: NodeSettings, nodes: Nodes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nodes.found = told_by(10, POSITION + 1)
-    demand_refused(config, capsys, f"{ADDRESS}, id 10, has the log up to position=4097", "promote that one")
+    demand_refused(config, capsys, f"{ADDRESS}, id 10, has the log up to position=56577", "promote that one")
+
+
+@pytest.mark.parametrize("told", [POSITION - 32, POSITION + 64, None])
+def test_what_counts_of_a_standby_whose_process_has_ended_is_its_log(
+    config: NodeSettings, nodes: Nodes, capsys: pytest.CaptureFixture[str], told: int | None
+) -> None:
+    """A killed process told less than it wrote, a machine without power more, and a folder that rejoined nothing."""
+    path = config.node.data_dir / STATUS
+    path.unlink()
+    if told is not None:
+        write_json(path, {"state": "following", "position": told})
+    nodes.found = told_by(10, POSITION + 32)
+    demand_refused(config, capsys, f"up to position={POSITION + 32}, and this standby up to {POSITION}")
+    nodes.found = told_by(10, POSITION)
+    assert promote(config, capsys)[0] == 0
 
 
 def test_it_is_refused_where_another_does_not_answer(
@@ -201,3 +221,11 @@ def test_addresses_that_are_none_are_refused(
     status, errors = promote(config, capsys, "--others", text)
     assert status == EXIT_USAGE and f"--others {text}: must be the ingress of members" in errors
     assert not is_promoted(config)
+
+
+def test_a_name_that_nobody_has_is_told_of_as_it_was_given(
+    config: NodeSettings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, errors = promote(config, capsys, "--others", "no-such-host.invalid:1")
+    assert status == EXIT_FAILED and "cannot be asked: no-such-host.invalid cannot be reached" in errors
+    assert "--endpoints" not in errors and not is_being_promoted(config.node.data_dir)

@@ -187,5 +187,5 @@ def own_address(endpoint: str) -> str:
             probe.connect(address)
             own = str(probe.getsockname()[0])
     except OSError as error:
-        raise ConfigurationError(f"--endpoints: {host} cannot be reached: {error.strerror or error}") from error
+        raise ConfigurationError(f"{host} cannot be reached: {error.strerror or error}") from error
     return f"[{own}]" if family == socket.AF_INET6 else own

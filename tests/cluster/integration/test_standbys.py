@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 import tomlkit
 
+from ordo.backup.folder import read_json, write_json
 from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.settings import ClientSettings
 from ordo.deploy.launcher import ROOT, LocalCluster
 from ordo.runtime.security.tokens import hash_token
-from ordo.standby.folder import PROMOTING
+from ordo.standby.folder import PROMOTING, STATUS
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.test_standby import CALLER, COMMANDS, COUNTER, TOKEN, Standby, ask
 from tests.clusters import STEADY, ready_cluster
@@ -180,6 +181,11 @@ def test_one_that_has_more_than_the_promoted_one_keeps_it_and_does_not_follow(tm
         cluster.kill(0)
         await_silence([second, third])
         kept = second.status()["position"]
+        second.kill()
+        status = second.config.parent / "standby" / STATUS
+        write_json(status, {**read_json(status), "position": kept - 32})  # as of a moment before it was killed
+        second.start()
+        second.await_status(lambda told: told["state"].startswith("looking") and told["position"] == kept, "its log")
         for one in (second, third):
             one.stop()
         assert first.promote().returncode == 0, "an order without --others asks nobody"
