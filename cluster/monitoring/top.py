@@ -65,6 +65,10 @@ class Row(NamedTuple):
     callback_p99_ns: int = NOT_THERE
     round_trip_p50_ns: int = NOT_THERE
     round_trip_p99_ns: int = NOT_THERE
+    standby_lag: int = NOT_THERE
+    """How much of its primary's committed log a standby has not; NOT_THERE for a member."""
+    standby_lag_ms: int = NOT_THERE
+    """Within how long its primary may have committed what the standby has not."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,8 @@ class Top:
             no_room=Room(room).name or "" if room > 0 else "",
             damaged=look.counter(CounterType.DAMAGE_LEFT),
             scrub_percent=scrub_percent(look.counter(CounterType.SCRUB_PROGRESS)),
+            standby_lag=look.get("standby_lag_bytes"),
+            standby_lag_ms=look.get("standby_lag_ms"),
             **self._percentiles(endpoint, look),
         )
 

@@ -133,6 +133,13 @@ class Feed:
             "told_ms": self._clock.epoch_ms(),
         }
 
+    def look(self) -> dict[str, int]:
+        """Return the lag as the console and `ordo top` have it; nothing of one that does not follow any more."""
+        if self._is_closed or self.lag.primary_position < 0:
+            return {}
+        found, behind_ns = {"standby_lag_bytes": self.lag.behind_bytes}, self.lag.behind_ns(self._now_ns)
+        return found if behind_ns is None else found | {"standby_lag_ms": behind_ns // MILLISECOND_NS}
+
     @property
     def silent_ns(self) -> int | None:
         """How long ago the primary answered; None: not since the start."""

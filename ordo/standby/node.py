@@ -76,7 +76,7 @@ class StandbyNode(Node):
             "primary_heard_ms": heard_ms,
             "is_being_promoted": int(is_being_promoted(self.config.node.data_dir)),
         }
-        return {**super()._look(), **standby}
+        return {**super()._look(), **standby, **({} if self.feed is None else self.feed.look())}
 
     def leave(self) -> None:
         """Leave the primary's log."""

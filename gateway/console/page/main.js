@@ -1,6 +1,6 @@
 // The console's page: logs in, listens to the gateway's events, shows what they say, and gives orders.
 
-import { at, bytes, clock, element, milliseconds, moment, notes, short, table, whole } from "./parts.js";
+import { at, bytes, clock, element, milliseconds, moment, notes, seconds, short, table, whole } from "./parts.js";
 import { chart, logLine } from "./draw.js";
 import { stopWatching } from "./live.js";
 
@@ -165,6 +165,7 @@ function card(one) {
   const rows = [["term", whole(one.term)], ["sessions", whole(one.sessions)], ["log", bytes(one.commit)], ["growth", `${bytes(one.commit_rate)}/s`],
     ["lag", bytes(one.lag)], ["service lag", bytes(one.service_lag)], ["since snapshot", bytes(one.snapshot_age)], ["errors", whole(one.errors)],
     ["disk free", bytes(one.disk_free)], ["pressure", `${short(one.back_pressure_rate)}/s`]];
+  if (one.standby_lag >= 0) rows.push(["behind its primary", bytes(one.standby_lag)], ["at most, in time", seconds(one.standby_lag_ms)]);
   return element("div", { class: `card ${kind}` }, element("h3", {}, name, pill), element("small", {}, `${one.ingress}${one.version ? ` · ${one.version}` : ""}`),
     element("dl", {}, ...rows.flatMap(([title, value]) => [element("dt", {}, title), element("dd", {}, value)])),
     one.lost ? element("p", { class: "problem" }, `distrusted: ${one.lost}`) : null,

@@ -30,6 +30,7 @@ export function short(value) {
 
 export const bytes = (value) => (value < 0 || value === undefined ? "–" : `${short(value).replace(/[kMGT]?$/, "\u00a0$&")}B`);
 export const milliseconds = (value) => (value < 0 || value === undefined ? "–" : `${value < 10 ? value.toFixed(2) : value.toFixed(0)} ms`);
+export const seconds = (ms) => (ms < 0 || ms === undefined ? "–" : `${(ms / 1000).toFixed(1)} s`);
 export const whole = (value) => (value < 0 || value === undefined ? "–" : Number(value).toLocaleString("en"));
 export const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");
 export const moment = (ms) => (ms > 0 ? new Date(ms).toISOString().replace("T", " ").slice(0, 19) : "–");

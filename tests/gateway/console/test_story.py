@@ -79,6 +79,15 @@ def test_errors_snapshots_and_distrust_are_noted() -> None:
     ]
 
 
+def test_a_standby_is_shown_with_its_lag_in_bytes_and_in_time() -> None:
+    teller = Teller()
+    standby = look(9, standby_lag_bytes=640, standby_lag_ms=1_500)
+    teller.tell({**three(1), "host:9": standby})
+    member, shown = teller.story.state["members"][0], teller.story.state["members"][3]
+    assert (shown["standby_lag"], shown["standby_lag_ms"]) == (640, 1_500)
+    assert (member["standby_lag"], member["standby_lag_ms"]) == (-1, -1), "a member has no primary"
+
+
 def test_points_have_rates_and_what_callers_got() -> None:
     teller = Teller()
     teller.tell(three(1, commit=1_000))
