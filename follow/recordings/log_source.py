@@ -32,6 +32,8 @@ from ordo.transport.uri import ChannelUri, udp
 
 REPLAY_STREAM_ID = 140
 RETRY_INTERVAL_NS = 50_000_000
+RECORDED_AGAIN = {"rcv_wnd": 2 << 20, "so_rcvbuf": 4 << 20}
+"""How much may be on its way to a backup or standby, as to a follower: the default holds up one that is far away."""
 
 
 class SourceState(Enum):
@@ -324,7 +326,7 @@ class LogSource:
         response = ChannelUri.parse(self._settings.response_channel).endpoint
         assert response is not None and self._stream_id is not None
         self._adding = self._driver.add_subscription(
-            udp(endpoint=response._replace(port=0)),
+            udp(endpoint=response._replace(port=0), **({} if self._stream_id == REPLAY_STREAM_ID else RECORDED_AGAIN)),
             self._stream_id,
             self._on_subscription,
             lambda error: self.end(str(error)),

@@ -50,8 +50,21 @@ def offsets(frames: list[bytes]) -> Iterator[int]:
 def log_bytes(cluster: LocalCluster, member_id: int) -> bytes:
     """The whole log of a running member as it is recorded."""
     recording_id = counter_of(cluster, member_id, CounterType.LOG_RECORDING)
-    files = (cluster.data_dir(member_id) / "archive").glob(f"{recording_id}-*.rec")
+    return log_files(cluster.data_dir(member_id) / "archive", recording_id)
+
+
+def log_files(archive: Path, recording_id: int) -> bytes:
+    """The files of a log in an archive's folder, with the room behind its end."""
+    files = archive.glob(f"{recording_id}-*.rec")
     return b"".join(path.read_bytes() for path in sorted(files, key=segment_base))
+
+
+def log_end(log: bytes) -> int:
+    """Where the frames of a log end, as recorded: behind it is nothing."""
+    offset = 0
+    while offset < len(log) and (length := HEADER.unpack_from(log, offset)[0]) > 0:
+        offset += -(-length // FRAME_ALIGNMENT) * FRAME_ALIGNMENT
+    return offset
 
 
 def segment_base(path: Path) -> int:

@@ -17,11 +17,16 @@ from typing import Any
 import pytest
 import tomlkit
 
+from ordo.cluster.admin.remote import RemoteCluster
+from ordo.cluster.client.operator import MemberLook
 from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.monitoring.counters import read_counters
+from ordo.cluster.settings.config import load_config
 from ordo.deploy.launcher import ROOT, LocalCluster, find_ports
 from ordo.runtime.errors import OtherClusterError
 from ordo.runtime.security.tokens import hash_token, new_token
+from ordo.transport.secure.settings import Encryption
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.test_retention import FORGETFUL, log_start
 from tests.clusters import STEADY, ready_cluster
@@ -42,21 +47,28 @@ class Standby:
     """A standby on this machine, of a cluster that the launcher runs."""
 
     def __init__(
-        self, primary: LocalCluster, folder: Path, follows: str = "", member_id: int = 0, **tables: Any
+        self,
+        primary: LocalCluster,
+        folder: Path,
+        follows: str = "",
+        member_id: int = 0,
+        host: str = "127.0.0.1",
+        service: str = COUNTER,
+        **tables: Any,
     ) -> None:
         """`follows`: another standby, in place of the primary."""
         folder.mkdir(exist_ok=True)
         (port,) = find_ports(1)
         self._primary = primary
-        self.endpoint = f"127.0.0.1:{port}"
+        self.endpoint = f"{host}:{port}"
         self._replaced = {
             PRIMARY: follows or ",".join(primary.ingress_endpoints.values()),
-            "orders:Orders": COUNTER,
+            "orders:Orders": service,
             "standby.toml": str(folder / "standby.toml"),
         }
         self.config = folder / "standby.toml"
         own_id = member_id or STANDBY_ID + bool(follows)
-        members = [{"id": own_id, "host": "127.0.0.1", "port": port}]
+        members = [{"id": own_id, "host": host, "port": port}]
         node = {"member_id": own_id, "data_dir": str(folder / "standby")}
         self.config.write_text(tomlkit.dumps({"node": node, "members": members, **tables}))
         self.log = folder / "standby.log"
@@ -119,6 +131,16 @@ def ask(client: ClusterClient, first: int) -> int:
     return answer.log_position
 
 
+def demand_shown(standby: Standby, keys: dict[str, Any]) -> None:
+    """The console and `ordo top` see how far it is behind, and as much is on its way to it as to a follower."""
+    with RemoteCluster(standby.endpoint, encryption=Encryption.chosen(**keys)) as cluster:
+        look = cluster.look_at(standby.endpoint, patient(20))
+    assert isinstance(look, MemberLook), look
+    assert look.get("standby_lag_bytes") >= 0 and look.get("standby_lag_ms") >= 0
+    labels = [one.label for one in read_counters(load_config(standby.config).aeron_dir)]
+    assert any(one.startswith("rcv-pos") and "rcv-wnd=2097152" in one for one in labels), labels
+
+
 def test_a_standby_goes_on_where_it_was_and_whoever_knows_more_is_told(tmp_path: Path) -> None:
     steady = ready_cluster(COUNTER, heartbeat=STEADY, member_count=1, encrypted=True)
     with steady as cluster:
@@ -131,6 +153,7 @@ def test_a_standby_goes_on_where_it_was_and_whoever_knows_more_is_told(tmp_path:
             with standby.running():
                 told = standby.await_position(position)
                 assert told["lag_seconds"] >= 0 and told["primary_position"] >= position
+                demand_shown(standby, keys)
                 demand_one_line(standby.promote(), 1, "the primary answered", "there would be two clusters")
             kept = standby.await_status(lambda one: one.get("state") == "stopped", "a standby that has ended")
             ask(client, REQUESTS)
@@ -188,7 +211,8 @@ def test_a_standby_begins_with_a_snapshot_and_one_of_a_standby_is_promoted_as_it
 class Callers:
     """Clients that ask without a pause, each request with an identity of its own, through a switch."""
 
-    def __init__(self, endpoints: list[str], count: int) -> None:
+    def __init__(self, endpoints: list[str], count: int, **settings: Any) -> None:
+        self._settings = ClientSettings(reconnect=True, credentials=CALLER.encode(), **settings)
         self.answers: list[tuple[float, int]] = []
         self._is_over = threading.Event()
         self._errors: list[BaseException] = []
@@ -197,9 +221,7 @@ class Callers:
 
     def _run(self, endpoints: list[str]) -> None:
         try:
-            with ClusterClient(
-                endpoints, settings=ClientSettings(reconnect=True, credentials=CALLER.encode())
-            ) as client:
+            with ClusterClient(endpoints, settings=self._settings) as client:
                 while not self._is_over.is_set():
                     answer = client.request(b"1", timeout_s=90)
                     with self._lock:
