@@ -42,7 +42,7 @@ def encryption(json: JsonOption = None, quick: QuickOption = False) -> None:
 
 @bench_app.command()
 def requests(json: JsonOption = None, quick: QuickOption = False) -> None:
-    """Round trips and throughput of requests beside those of raw messages, in turn, by the Python client."""
+    """Round trips and throughput of requests and of messages with types beside raw ones, by the Python client."""
     _run("requests", json, quick)
 
 

@@ -1,21 +1,30 @@
-"""`ordo bench requests`: what requests cost beside raw messages, in turn on one cluster, by the same Python client."""
+"""`ordo bench requests`: what requests and messages with types cost beside raw messages of the same length, in turn."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
 from hdrh.histogram import HdrHistogram
+from rich.console import Console
+from rich.table import Table
 
 from ordo.bench.loads.echo_session import EchoSession, echo_settings
 from ordo.bench.loads.latency import new_histogram, percentiles_us, record
+from ordo.bench.loads.typed_answering import SIZE_BYTES, Ask, Told, TypedEchoSession
 from ordo.cluster.client.session import ClusterClient
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.closing import Closing
 
+Figures: TypeAlias = dict[str, Any]
 SERVICE = "ordo.bench.loads.answering:Answering"
+TYPED_SERVICE = "ordo.bench.loads.typed_answering:TypedAnswering"
+TYPED = {"raw": "typed", "request": "typed request"}
+"""By kind, what is the same with types."""
+KINDS = ("raw", "typed", "request", "typed request")
 SHOWN = ("p50", "p99")
 BATCH_LENGTH = 4_096
 
@@ -30,58 +39,118 @@ class RequestSession(Closing):
     def close(self) -> None:
         self._client.close()
 
+    def request(self, number: int) -> object:
+        """Make a request, and return its answer."""
+        return self._client.request(self._payload)
+
+    def request_many(self, first: int, count: int) -> Sequence[object]:
+        """Make `count` requests, and return their answers."""
+        return self._client.request_many([self._payload] * count)
+
     def round_trips(self, count: int) -> HdrHistogram:
         """`count` requests, one after the other."""
         times_ns = []
-        for _ in range(count):
+        for number in range(count):
             start_ns = time.monotonic_ns()
-            self._client.request(self._payload)
+            self.request(number)
             times_ns.append(time.monotonic_ns() - start_ns)
         histogram = new_histogram()
         record(histogram, times_ns)
         return histogram
 
-    def batches(self, count: int) -> float:
-        """Seconds for `count` requests, in batches of BATCH_LENGTH."""
+    def pipelined(self, count: int, window: int) -> float:
+        """Seconds for `count` requests, in batches of BATCH_LENGTH, whatever the window."""
         start_ns = time.monotonic_ns()
         for first in range(0, count, BATCH_LENGTH):
-            self._client.request_many([self._payload] * min(BATCH_LENGTH, count - first))
+            self.request_many(first, min(BATCH_LENGTH, count - first))
         return (time.monotonic_ns() - start_ns) / 1e9
 
 
-def measure_requests(
-    size_bytes: int, *, rounds: int, round_trip_count: int, message_count: int, window: int
-) -> dict[str, Any]:
-    """Medians of `rounds`, in each of which raw messages and requests take turns; nothing is synced.
+class TypedRequestSession(RequestSession):
+    """Makes an object for each request, and gets one that answers it."""
 
-    `requests`: by kind, round trips in us and messages a second. `request_cost_percent`: by percentile, what a round
-    trip takes longer, the median over the rounds.
+    def request(self, number: int) -> Told:
+        return self._client.request(Ask(number, number, 0))
+
+    def request_many(self, first: int, count: int) -> Sequence[Told]:
+        return self._client.request_many([Ask(number, number, 0) for number in range(first, first + count)])
+
+
+def measure_requests(*, rounds: int, round_trip_count: int, message_count: int, window: int) -> Figures:
+    """Medians of `rounds`, in each of which all kinds of messages take turns; nothing is synced.
+
+    `requests`: by kind, round trips in us and messages a second. `request_cost_percent`: by percentile, what the round
+    trip of a raw request takes longer than that of a raw message. `typed_cost_percent`: by kind, what the round trip of
+    a message with types takes longer than that of a raw one (`p50`, `p99`), and how many more of them there are a
+    second (`msgs_per_s`). All three are medians over the rounds.
     """
-    trips: dict[str, list[dict[str, float]]] = {"raw": [], "request": []}
-    rates: dict[str, list[float]] = {"raw": [], "request": []}
-    with LocalCluster(SERVICE, sync="none") as cluster:
-        cluster.await_leader()
-        with (
-            EchoSession(cluster.ingress_endpoints, size_bytes) as raw,
-            RequestSession(cluster.ingress_endpoints, size_bytes) as requests,
-        ):
-            for session in (raw, requests):
-                session.round_trips(round_trip_count // 10)
-            for _ in range(rounds):
-                trips["raw"].append(percentiles_us(raw.round_trips(round_trip_count)))
-                trips["request"].append(percentiles_us(requests.round_trips(round_trip_count)))
-                rates["raw"].append(message_count / raw.pipelined(message_count, window))
-                rates["request"].append(message_count / requests.batches(message_count))
-    pairs = list(zip(trips["raw"], trips["request"], strict=True))
+    trips: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
+    rates: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    with ExitStack() as stack:
+        sessions = _open(stack)
+        for session in sessions.values():
+            session.round_trips(round_trip_count // 10)
+            session.pipelined(message_count // 10, window)
+        for _ in range(rounds):
+            for kind, session in sessions.items():
+                trips[kind].append(percentiles_us(session.round_trips(round_trip_count)))
+            for kind, session in sessions.items():
+                rates[kind].append(message_count / session.pipelined(message_count, window))
     return {
         "requests": {
             kind: {
                 "rtt_us": {name: round(median(one[name] for one in trips[kind]), 1) for name in SHOWN},
                 "msgs_per_s": round(median(rates[kind])),
             }
-            for kind in trips
+            for kind in KINDS
         },
-        "request_cost_percent": {
-            name: round(median(100 * one[name] / other[name] - 100 for other, one in pairs), 1) for name in SHOWN
+        "request_cost_percent": _longer_percent(trips["raw"], trips["request"]),
+        "typed_cost_percent": {
+            kind: {
+                **_longer_percent(trips[kind], trips[typed]),
+                "msgs_per_s": _median_percent(rates[kind], rates[typed]),
+            }
+            for kind, typed in TYPED.items()
         },
     }
+
+
+def _open(stack: ExitStack) -> dict[str, EchoSession | RequestSession]:
+    """Return a session by kind. Two clusters, for what reads messages with types looks at raw ones first, too."""
+    endpoints = []
+    for service in (SERVICE, TYPED_SERVICE):
+        cluster = stack.enter_context(LocalCluster(service, sync="none"))
+        cluster.await_leader()
+        endpoints.append(cluster.ingress_endpoints)
+    raw, typed = endpoints
+    return {
+        "raw": stack.enter_context(EchoSession(raw, SIZE_BYTES)),
+        "typed": stack.enter_context(TypedEchoSession(typed, SIZE_BYTES)),
+        "request": stack.enter_context(RequestSession(raw, SIZE_BYTES)),
+        "typed request": stack.enter_context(TypedRequestSession(typed, SIZE_BYTES)),
+    }
+
+
+def _longer_percent(base: list[dict[str, float]], other: list[dict[str, float]]) -> dict[str, float]:
+    return {name: _median_percent([one[name] for one in base], [one[name] for one in other]) for name in SHOWN}
+
+
+def _median_percent(base: list[float], other: list[float]) -> float:
+    """Return by how much `other` is above `base`, in percent: the median of the pairs."""
+    return round(median(100 * one / of - 100 for of, one in zip(base, other, strict=True)), 1)
+
+
+def show_requests(console: Console, figures: Figures) -> None:
+    """Print the figures if they are there."""
+    table = Table("Python client, sync none", "messages a second", "rtt p50 us", "rtt p99 us", box=None)
+    for kind, found in figures.get("requests", {}).items():
+        trips = found["rtt_us"]
+        table.add_row(kind, f"{found['msgs_per_s']:,}", f"{trips['p50']:g}", f"{trips['p99']:g}")
+    if not table.row_count:
+        return
+    cost = figures["request_cost_percent"]
+    table.add_row("request to raw, median of pairs", "", f"{cost['p50']:+g} %", f"{cost['p99']:+g} %")
+    for kind, cost in figures["typed_cost_percent"].items():
+        rate = f"{cost['msgs_per_s']:+g} %"
+        table.add_row(f"{TYPED[kind]} to {kind}", rate, f"{cost['p50']:+g} %", f"{cost['p99']:+g} %")
+    console.print(table)

@@ -17,9 +17,10 @@
     record_mb_per_s, replay_mb_per_s   MiB a second of one archive, messages of 1 KiB through shared memory
     encryption             by kind (plain, encrypted): `msgs_per_s` and `rtt_us` by size, cython service inline, sync
                            none, native client, medians; `encryption_cost` by size: what is lost. Not part of `all`
-    requests               by kind (raw, request): `rtt_us` and `msgs_per_s` of one Python client, Python service, sync
-                           none, `window` raw messages and batches of 4,096 requests; medians;
-                           `request_cost_percent` by percentile: what a round trip takes longer. Not part of `all`
+    requests               by kind (raw, typed, request, typed request): `rtt_us` and `msgs_per_s` of one Python client,
+                           Python service, sync none, `window` messages and batches of 4,096 requests; medians;
+                           `request_cost_percent` by percentile: what a round trip takes longer; `typed_cost_percent`
+                           by kind: the same for messages with types, and `msgs_per_s` more. Not part of `all`
     snapshot_pause_ms      by kind (forked, standing), of one member with a service of `snapshot_state_mb` MiB in
                            Python objects: the longest round trip before and during a snapshot, and the fork itself,
                            in ms; `round_trips` that were made during it. Not part of `all`
@@ -59,7 +60,7 @@ from ordo.bench.loads.native_load import NativeLoad
 from ordo.bench.machine import describe_machine
 from ordo.bench.message_codecs import measure_message_codecs, show_message_codecs
 from ordo.bench.node_cost import measure_idle_cpu_percent, measure_pss_mb, measure_rss_mb
-from ordo.bench.request_cost import measure_requests
+from ordo.bench.request_cost import measure_requests, show_requests
 from ordo.bench.snapshot_pause import measure_snapshot_pause
 from ordo.bench.waterfall import measure_waterfall, show_waterfall
 from ordo.deploy.launcher import LocalCluster, ServiceMode, SyncMode
@@ -268,7 +269,6 @@ def measure_encryption_cost(effort: Effort) -> Figures:
 
 def measure_request_cost(effort: Effort) -> Figures:
     return measure_requests(
-        SIZES_BYTES[0],
         rounds=effort.paired_rounds,
         round_trip_count=effort.round_trip_count,
         message_count=effort.message_count,
@@ -345,7 +345,7 @@ def show(console: Console, figures: Figures) -> None:
     _show_throughput(console, figures)
     _show_costs(console, figures)
     _show_encryption(console, figures)
-    _show_requests(console, figures)
+    show_requests(console, figures)
     _show_snapshot(console, figures)
     show_waterfall(console, figures)
     show_message_codecs(console, figures)
@@ -416,17 +416,6 @@ def _show_encryption(console: Console, figures: Figures) -> None:
         lost = f"{-cost['throughput_lost_percent']:+g} %"
         table.add_row("difference", size, lost, f"{added['p50']:+g}", f"{added['p99']:+g}")
     if table.row_count:
-        console.print(table)
-
-
-def _show_requests(console: Console, figures: Figures) -> None:
-    table = Table("Python client, sync none", "messages a second", "rtt p50 us", "rtt p99 us", box=None)
-    for kind, found in figures.get("requests", {}).items():
-        trips = found["rtt_us"]
-        table.add_row(kind, f"{found['msgs_per_s']:,}", f"{trips['p50']:g}", f"{trips['p99']:g}")
-    if table.row_count:
-        cost = figures["request_cost_percent"]
-        table.add_row("difference, median of pairs", "", f"{cost['p50']:+g} %", f"{cost['p99']:+g} %")
         console.print(table)
 
 

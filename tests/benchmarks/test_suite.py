@@ -78,12 +78,16 @@ def test_requests_are_measured_beside_raw_messages(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(suite, "QUICK", TINY)
     console = Console(file=io.StringIO(), width=200)
     figures = suite.run_suite("requests", None, quick=True, console=console)
-    for kind in ("raw", "request"):
+    for kind in ("raw", "typed", "request", "typed request"):
         assert figures["requests"][kind]["msgs_per_s"] > 0
         assert figures["requests"][kind]["rtt_us"].keys() == {"p50", "p99"}
     assert figures["request_cost_percent"].keys() == {"p50", "p99"}
+    for kind in ("raw", "request"):
+        assert figures["typed_cost_percent"][kind].keys() == {"p50", "p99", "msgs_per_s"}
     assert isinstance(console.file, io.StringIO)
-    assert "difference, median of pairs" in console.file.getvalue()
+    shown = console.file.getvalue()
+    assert "request to raw, median of pairs" in shown
+    assert "typed request to request" in shown
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from struct import Struct
 
 from hdrh.histogram import HdrHistogram
@@ -46,7 +46,7 @@ class EchoSession(Closing):
             on_message=self._on_message,
             settings=echo_settings(),
         )
-        self._padding = bytes(size_bytes - PAYLOAD_BYTES_MIN)
+        self._write, self._read = self.writer(size_bytes), self.reader()
         self._spins = spins
         self._times_ns = array("q")
         self.sent = 0
@@ -54,6 +54,14 @@ class EchoSession(Closing):
 
     def close(self) -> None:
         self._client.close()
+
+    def writer(self, size_bytes: int) -> Callable[[int, int], bytes]:
+        """Return what makes a message of its number and of the time at which it was meant to leave."""
+        return Struct(f"{_HEAD.format}{size_bytes - PAYLOAD_BYTES_MIN}x").pack
+
+    def reader(self) -> Callable[[bytes], tuple[int, int]]:
+        """Return what gives the number and the time of a message."""
+        return _HEAD.unpack_from
 
     def round_trips(self, count: int) -> HdrHistogram:
         """`count` round trips with one message on the way."""
@@ -67,12 +75,12 @@ class EchoSession(Closing):
         """Seconds for `count` messages with up to `window` of them on the way."""
         start_ns = time.monotonic_ns()
         last = self.sent + count
-        client, head, padding = self._client, _HEAD, self._padding
+        client, write = self._client, self._write
         waiting_since_ns = start_ns
         while self.received < last:
             before = self.received
             while self.sent < last and self.sent - self.received < window:
-                if client.offer(head.pack(self.sent + 1, start_ns) + padding) <= 0:
+                if client.offer(write(self.sent + 1, start_ns)) <= 0:
                     break
                 self.sent += 1
             if not client.poll(POLL_LIMIT):
@@ -111,7 +119,7 @@ class EchoSession(Closing):
             self._client.poll(POLL_LIMIT)
 
     def _offer(self, meant_ns: int) -> bool:
-        if self._client.offer(_HEAD.pack(self.sent + 1, meant_ns) + self._padding) <= 0:
+        if self._client.offer(self._write(self.sent + 1, meant_ns)) <= 0:
             return False
         self.sent += 1
         return True
@@ -136,7 +144,7 @@ class EchoSession(Closing):
         return since_ns
 
     def _on_message(self, session_id: int, timestamp: int, payload: bytes) -> None:
-        number, meant_ns = _HEAD.unpack_from(payload)
+        number, meant_ns = self._read(payload)
         self.received += 1
         if number != self.received:
             raise ClusterTimeoutError(f"echo number={number}, expected {self.received}: messages were lost")
