@@ -57,6 +57,8 @@ def _find_misfit(service: type[Any], name: str) -> str:
     own, theirs = getattr(service, name), getattr(ClusteredService, name)
     if own is theirs or not inspect.isfunction(own):
         return ""
+    if inspect.iscoroutinefunction(own) or inspect.isgeneratorfunction(own) or inspect.isasyncgenfunction(own):
+        return f"{service.__name__}.{name} is async or yields: a callback returns its answer, and never waits"
     found, wanted = inspect.signature(own), inspect.signature(theirs)
     try:
         found.bind(*wanted.parameters)

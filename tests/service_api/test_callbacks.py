@@ -52,6 +52,14 @@ class Text(ClusteredService):
     def on_session_message(self, session, timestamp, payload, header) -> str:
         return "done"
 
+class Awaiting(ClusteredService):
+    async def on_session_message(self, session, timestamp, payload, header):
+        return b"done"
+
+class Yielding(Good):
+    def on_take_snapshot(self, writer):
+        yield b"state"
+
 class HiddenText(ClusteredService):
     def on_session_message(self, session, timestamp, payload, header):
         return "done"
@@ -78,6 +86,11 @@ REFUSED = [
     ("Deaf", "Deaf has no on_session_message: it would take no message"),
     ("Few", "Few.on_session_message(self, session, payload) must take (self, session, timestamp, payload, header)"),
     ("Text", "Text.on_session_message returns str, must return bytes: encode it, as text.encode()"),
+    (
+        "Awaiting",
+        "Awaiting.on_session_message is async or yields: a callback returns its answer, and never waits",
+    ),
+    ("Yielding", "Yielding.on_take_snapshot is async or yields: a callback returns its answer, and never waits"),
 ]
 
 
