@@ -310,7 +310,7 @@ ELSEWHERE = {
     "cluster/checks/doctor.py: os.fdatasync(file.fileno())": "it measures the disk, and keeps nothing",
     "cluster/client/requests/journal.py: os.fdatasync(self._descriptor)": BY_JOURNAL,
     "cluster/client/requests/journal.py: os.fsync(descriptor)": BY_JOURNAL,
-    "cluster/client/requests/journal.py: os.fsync(folder)": BY_JOURNAL,
+    "cluster/client/requests/journal.py: sync_folder(os.path.dirname(os.path.abspath(self._path)))": BY_JOURNAL,
     "cluster/client/requests/journal.py: self._store.sync()": BY_PLANTED,
     "cluster/client/requests/journal.py: self.sync()": "close: what was sent was synced before; the rest nobody has",
     "cluster/client/requests/request_window.pyx: self._journal.sync()": BY_PLANTED,
