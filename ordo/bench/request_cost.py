@@ -1,4 +1,4 @@
-"""`ordo bench requests`: what requests and messages with types cost beside raw messages of the same length, in turn."""
+"""`ordo bench requests`: what requests and messages with types cost beside raw messages of the same values."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ordo.bench.loads.echo_session import EchoSession, echo_settings
+from ordo.bench.loads.hand_answering import VALUES, HandEchoSession
 from ordo.bench.loads.latency import new_histogram, percentiles_us, record
 from ordo.bench.loads.typed_answering import SIZE_BYTES, Ask, Told, TypedEchoSession
 from ordo.cluster.client.session import ClusterClient
@@ -20,7 +21,7 @@ from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.closing import Closing
 
 Figures: TypeAlias = dict[str, Any]
-SERVICE = "ordo.bench.loads.answering:Answering"
+SERVICE = "ordo.bench.loads.hand_answering:HandAnswering"
 TYPED_SERVICE = "ordo.bench.loads.typed_answering:TypedAnswering"
 TYPED = {"raw": "typed", "request": "typed request"}
 """By kind, what is the same with types."""
@@ -30,22 +31,22 @@ BATCH_LENGTH = 4_096
 
 
 class RequestSession(Closing):
-    """Makes requests of one size, and takes their answers."""
+    """Makes requests of packed values, and unpacks those of their answers."""
 
-    def __init__(self, ingress_endpoints: Mapping[int, str], size_bytes: int) -> None:
+    def __init__(self, ingress_endpoints: Mapping[int, str]) -> None:
         self._client = ClusterClient(dict(ingress_endpoints), settings=echo_settings())
-        self._payload = bytes(size_bytes)
 
     def close(self) -> None:
         self._client.close()
 
     def request(self, number: int) -> object:
         """Make a request, and return its answer."""
-        return self._client.request(self._payload)
+        return VALUES.unpack(self._client.request(VALUES.pack(number, number, 0)).payload)
 
     def request_many(self, first: int, count: int) -> Sequence[object]:
         """Make `count` requests, and return their answers."""
-        return self._client.request_many([self._payload] * count)
+        payloads = [VALUES.pack(number, number, 0) for number in range(first, first + count)]
+        return [VALUES.unpack(answer.payload) for answer in self._client.request_many(payloads)]
 
     def round_trips(self, count: int) -> HdrHistogram:
         """`count` requests, one after the other."""
@@ -124,10 +125,10 @@ def _open(stack: ExitStack) -> dict[str, EchoSession | RequestSession]:
         endpoints.append(cluster.ingress_endpoints)
     raw, typed = endpoints
     return {
-        "raw": stack.enter_context(EchoSession(raw, SIZE_BYTES)),
+        "raw": stack.enter_context(HandEchoSession(raw, SIZE_BYTES)),
         "typed": stack.enter_context(TypedEchoSession(typed, SIZE_BYTES)),
-        "request": stack.enter_context(RequestSession(raw, SIZE_BYTES)),
-        "typed request": stack.enter_context(TypedRequestSession(typed, SIZE_BYTES)),
+        "request": stack.enter_context(RequestSession(raw)),
+        "typed request": stack.enter_context(TypedRequestSession(typed)),
     }
 
 
