@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
@@ -160,18 +159,21 @@ def shm_path() -> Iterator[Path]:
 
 
 @pytest.fixture
-def free_port() -> Callable[[], int]:
-    """Gives a UDP port of 127.0.0.1 that nothing holds, another one on each call."""
-    given: set[int] = set()
+def free_port() -> Iterator[Callable[[], int]]:
+    """Gives a UDP port of 127.0.0.1 that nothing holds, another one on each call, and to no other test meanwhile.
+
+    It is none of those that the kernel gives to whoever asks for any: one of these may be gone before it is bound.
+    """
+    from ordo.deploy.launcher import PORTS_PER_MEMBER, find_ports, release_ports
+
+    reserved: list[int] = []
+    given: list[int] = []
 
     def take() -> int:
-        for _ in range(100):
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-                probe.bind(("127.0.0.1", 0))
-                port: int = probe.getsockname()[1]
-            if port not in given:
-                given.add(port)
-                return port
-        raise RuntimeError("no free port found in 100 tries")
+        if not given:
+            reserved.extend(find_ports(1))
+            given.extend(range(reserved[-1], reserved[-1] + PORTS_PER_MEMBER))
+        return given.pop()
 
-    return take
+    yield take
+    release_ports(reserved)
