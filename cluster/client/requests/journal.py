@@ -284,8 +284,10 @@ class Journal:
         self._is_dirty = self._is_in_doubt = False
 
     def close(self) -> None:
-        self.sync()
-        self._store.close()
+        try:
+            self.sync()
+        finally:
+            self._store.close()
 
 
 def _pack_request(number: int, payload: bytes, request_id: bytes | None) -> bytes:

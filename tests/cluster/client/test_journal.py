@@ -189,6 +189,19 @@ def test_what_a_failed_sync_left_in_doubt_is_written_anew(tmp_path: Path, monkey
     assert recover(path).requests == {number: b"request %d" % number for number in (1, 2, 3)}
 
 
+def test_a_journal_that_could_not_be_synced_at_its_end_is_free_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(JournalFile(str(path)))
+    journal.recover(NAME, 77)
+    journal.open(640, 1000, 0)
+    with monkeypatch.context() as patch, pytest.raises(StorageError, match="Input/output error"):
+        fail("fdatasync", patch)
+        journal.close()
+    assert recover(path).identity == NAME
+
+
 def test_a_journal_whose_folder_could_not_be_synced_goes_on_in_the_file_that_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
