@@ -44,6 +44,7 @@ from ordo.standby.lag import Lag
 from ordo.standby.lives import Lives, SeedFolder
 from ordo.standby.promotion import promote, read_promotion
 from ordo.standby.report import find_life, remember
+from tests.ordo.standby_folders import give_log
 
 pytest.importorskip("ordo.pipeline.decoding.synthetic", reason="the pipeline is not compiled for this Python")
 from ordo.pipeline.generate import LogShape, generate_log
@@ -65,11 +66,7 @@ def path(tmp_path: Path) -> Path:
 def copy(path: Path) -> NodeSettings:
     """A standby with a log of 50 messages, in two terms, and nobody who follows."""
     config = load_config(path)
-    prepare(config)
-    log = generate_log(str(config.archive_dir), LogShape(messages=50, terms=2))
-    with open_stopped(config) as store:
-        store.put_log_recording(log.recording_id)
-    write_json(config.node.data_dir / CLUSTER, {"endpoints": ["10.0.0.1:20000"]})
+    give_log(config)
     return config
 
 

@@ -7,17 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from ordo.backup.folder import CLUSTER, write_json
+from ordo.backup.folder import write_json
 from ordo.cli import EXIT_FAILED, EXIT_USAGE, run
-from ordo.cluster.admin.member_store import open_stopped
 from ordo.cluster.client.operator import MemberLook
 from ordo.cluster.settings.config import NodeSettings, load_config
 from ordo.runtime.errors import ClusterTimeoutError, OrdoError
-from ordo.standby.folder import PROMOTING, STATUS, begin_anew, is_being_promoted, is_promoted, prepare
+from ordo.standby.folder import PROMOTING, STATUS, begin_anew, is_being_promoted, is_promoted
 from ordo.standby.others import Other, find_refusal, parse_other
+from tests.ordo.standby_folders import give_log
 
 pytest.importorskip("ordo.pipeline.decoding.synthetic", reason="the pipeline is not compiled for this Python")
-from ordo.pipeline.generate import LogShape, generate_log
 
 TOML = '[node]\nmember_id = 9\ndata_dir = "{0}"\n[[members]]\nid = 9\nhost = "127.0.0.1"\nport = 20000\n'
 ADDRESS = "127.0.0.1:20100"
@@ -64,11 +63,7 @@ def config(tmp_path: Path) -> NodeSettings:
     file = tmp_path / "node.toml"
     file.write_text(TOML.format(tmp_path / "data"))
     made = load_config(file)
-    prepare(made)
-    log = generate_log(str(made.archive_dir), LogShape(messages=50, terms=2))
-    with open_stopped(made) as store:
-        store.put_log_recording(log.recording_id)
-    write_json(made.node.data_dir / CLUSTER, {"endpoints": ["10.0.0.1:20000"]})
+    give_log(made)
     write_json(made.node.data_dir / STATUS, {"state": "stopped", "position": POSITION})
     return made
 

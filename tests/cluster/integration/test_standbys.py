@@ -100,6 +100,11 @@ def promote_beside(one: OneOfSeveral, *others: OneOfSeveral) -> subprocess.Compl
     return ordo(*(places.get(word, word) for word in shlex.split(line)[1:]), "--json")
 
 
+def await_all(standbys: list[OneOfSeveral], position: int) -> None:
+    for one in standbys:
+        one.await_position(position)
+
+
 def await_silence(standbys: list[OneOfSeveral]) -> None:
     """Wait until nobody takes the primary to be alive."""
     for one in standbys:
@@ -114,14 +119,12 @@ def test_one_is_promoted_the_others_follow_it_and_become_voters(tmp_path: Path) 
         first, second, third = standbys
         with ClusterClient(cluster.ingress_endpoints) as client:
             position = ask(client, 0)
-            for one in standbys:
-                one.await_position(position)
+            await_all(standbys, position)
             demand_one_line(promote_beside(first, second, third), 1, "the primary answered", "two clusters")
             first.stop()  # it is behind from now on
             demand_one_line(promote_beside(first, second, third), 1, f"the primary answered {second.endpoint}")
             position = ask(client, 20)
-            for one in (second, third):
-                one.await_position(position)
+            await_all([second, third], position)
         for member_id in cluster.ingress_endpoints:
             cluster.kill(member_id)
         await_silence([second, third])
@@ -172,12 +175,10 @@ def test_one_that_has_more_than_the_promoted_one_keeps_it_and_does_not_follow(tm
         first, second, third = standbys
         with ClusterClient(cluster.ingress_endpoints) as client:
             position = ask(client, 0)
-            for one in standbys:
-                one.await_position(position)
+            await_all(standbys, position)
             first.stop()
             position = ask(client, 20)
-            for one in (second, third):
-                one.await_position(position)
+            await_all([second, third], position)
         cluster.kill(0)
         await_silence([second, third])
         kept = second.status()["position"]

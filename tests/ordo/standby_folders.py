@@ -1,0 +1,18 @@
+"""Folders of standbys whose process has ended."""
+
+from __future__ import annotations
+
+from ordo.backup.folder import CLUSTER, write_json
+from ordo.cluster.admin.member_store import open_stopped
+from ordo.cluster.settings.config import NodeSettings
+from ordo.pipeline.generate import LogShape, generate_log
+from ordo.standby.folder import prepare
+
+
+def give_log(config: NodeSettings) -> None:
+    """Make the folder of a standby with a log of 50 messages, in two terms, and of a primary that nobody asks."""
+    prepare(config)
+    log = generate_log(str(config.archive_dir), LogShape(messages=50, terms=2))
+    with open_stopped(config) as store:
+        store.put_log_recording(log.recording_id)
+    write_json(config.node.data_dir / CLUSTER, {"endpoints": ["10.0.0.1:20000"]})
