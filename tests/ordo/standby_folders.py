@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ordo.backup.folder import CLUSTER, write_json
 from ordo.cluster.admin.member_store import open_stopped
 from ordo.cluster.settings.config import NodeSettings
-from ordo.pipeline.generate import LogShape, generate_log
 from ordo.standby.folder import prepare
+
+pytest.importorskip("ordo.pipeline.decoding.synthetic", reason="the pipeline is not compiled for this Python")
+from ordo.pipeline.generate import LogShape, generate_log
 
 
 def give_log(config: NodeSettings) -> None:

@@ -44,10 +44,7 @@ from ordo.standby.lag import Lag
 from ordo.standby.lives import Lives, SeedFolder
 from ordo.standby.promotion import promote, read_promotion
 from ordo.standby.report import find_life, remember
-from tests.ordo.standby_folders import give_log
-
-pytest.importorskip("ordo.pipeline.decoding.synthetic", reason="the pipeline is not compiled for this Python")
-from ordo.pipeline.generate import LogShape, generate_log
+from tests.ordo.standby_folders import LogShape, generate_log, give_log
 
 S = 1_000_000_000
 OWNER = Owner(0, 9)

@@ -16,8 +16,6 @@ from ordo.standby.folder import PROMOTING, STATUS, begin_anew, is_being_promoted
 from ordo.standby.others import Other, find_refusal, parse_other
 from tests.ordo.standby_folders import give_log
 
-pytest.importorskip("ordo.pipeline.decoding.synthetic", reason="the pipeline is not compiled for this Python")
-
 TOML = '[node]\nmember_id = 9\ndata_dir = "{0}"\n[[members]]\nid = 9\nhost = "127.0.0.1"\nport = 20000\n'
 ADDRESS = "127.0.0.1:20100"
 POSITION = 56_576

@@ -1,10 +1,41 @@
 """Which Python `make test SUITE=python` takes, and what it copies; the runs themselves take minutes."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tools.pythons import PythonError, copy_sources, interpreter, main
+from tools.pythons import FOLDERS, QUICK, ROOT, TESTS, PythonError, copy_sources, interpreter, main
+
+COLLECT = """
+import sys
+from importlib.machinery import ExtensionFileLoader, PathFinder
+from pathlib import Path
+
+import pytest
+
+root, folders = Path(sys.argv[1]), tuple(sys.argv[2].split(","))
+
+class Compiled(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        spec = super().find_spec(name, path, target)
+        if spec is None or not isinstance(spec.loader, ExtensionFileLoader):
+            return spec
+        file = Path(spec.origin)
+        if not file.is_relative_to(root) or ".venv" in file.relative_to(root).parts:
+            return spec
+        below = file.relative_to(root).as_posix().removeprefix("ordo/")
+        if below.startswith(tuple(f"{folder}/" for folder in folders)):
+            return spec
+        raise ModuleNotFoundError(f"{name} is not compiled for other Pythons", name=name)
+
+sys.meta_path.insert(0, Compiled)
+sys.exit(pytest.main(["-q", "--collect-only", "-p", "no:cacheprovider", "-m", sys.argv[3], *sys.argv[4:]]))
+"""
+"""Collects tests where only the native modules of the named folders can be imported, as with another Python."""
 
 
 def make_program(path: Path) -> Path:
@@ -64,3 +95,10 @@ def test_the_copy_follows_the_checkout_and_keeps_what_was_compiled(tmp_path: Pat
 def test_ci_leaves_out_what_is_not_installed_and_says_so(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--installed", "3.99"]) == 0
     assert capfd.readouterr().err.startswith("left out: no Python 3.99 in ")
+
+
+def test_the_quick_tests_import_no_more_than_is_compiled_for_other_pythons() -> None:
+    words = [sys.executable, "-c", COLLECT, str(ROOT), FOLDERS, QUICK, *TESTS]
+    without_xdist = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(words, cwd=ROOT, env=without_xdist, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
