@@ -81,7 +81,7 @@ ROOMS: dict[str, str] = {
     "gateway/console": "the web console",
     "gateway/kafka/service": "the service `ordo:Topics`: produced records, each once; doors, and what groups have read",
     "gateway/kafka/groups": "members of consumer groups, and rebalances",
-    "gateway/kafka/wire": "requests, responses and batches of Kafka's protocol as bytes",
+    "gateway/kafka/wire": "frames, requests, responses and batches of Kafka's protocol as bytes",
     "gateway/kafka": "Kafka's protocol in front of a cluster: `ordo kafka`",
     "gateway": "the gateway put together: gRPC in front of a cluster",
     "pipeline/decoding": "segments into Arrow batches, payloads into columns",

@@ -20,6 +20,7 @@ from ordo.gateway.kafka.caller import Caller
 from ordo.gateway.kafka.service.orders import KafkaError
 from ordo.gateway.kafka.sessions import ClusterSession, ClusterSessions
 from ordo.gateway.kafka.settings import KafkaSettings
+from ordo.gateway.kafka.wire.frames import Frame, FrameStream
 from ordo.gateway.kafka.wire.messages import Api, Request, UnknownVersionError, decode_request, encode_response
 from ordo.runtime.errors import DecodeError, SessionRejectedError
 
@@ -79,15 +80,13 @@ class Connection:
         sessions: ClusterSessions,
         budget: ByteBudget,
         calls: Calls,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        stream: FrameStream,
     ) -> None:
         self._settings = settings
         self._sessions = sessions
         self._budget = budget
         self._calls = calls
-        self._reader = reader
-        self._writer = writer
+        self._stream = stream
         self._caller: Caller | None = None
         self._is_shaken = False
         self._resume_s = 0.0
@@ -118,26 +117,31 @@ class Connection:
     async def _receive(self) -> None:
         last: Api | None = None
         while (frame := await self._next_frame()) is not None:
-            try:
-                request = self._decode(frame)
-                is_next = request is not None and request.api is last is Api.PRODUCE
-                if not is_next or self._caller is None:  # the first one lets the client in, once
-                    await self._queue.join()
-                work = self._refuse_version(frame) if request is None else self._begin(request)
-            except BaseException:
-                self._budget.give_back(len(frame))
-                raise
-            last = None if request is None else request.api
-            under = Under(asyncio.create_task(work), len(frame))
-            try:
-                await self._queue.put(under)
-            except BaseException:
-                under.task.cancel()
-                self._budget.give_back(under.length)
-                raise
+            last = await self._take_up(frame, last)
+            del frame  # it is not counted any more once it is answered
         await self._queue.join()
 
-    async def _next_frame(self) -> bytes | None:
+    async def _take_up(self, frame: Frame, last: Api | None) -> Api | None:
+        """Begin with a request, once those before it allow it, and return its kind."""
+        try:
+            request = self._decode(frame)
+            is_next = request is not None and request.api is last is Api.PRODUCE
+            if not is_next or self._caller is None:  # the first one lets the client in, once
+                await self._queue.join()
+            work = self._refuse_version(frame) if request is None else self._begin(request)
+        except BaseException:
+            self._budget.give_back(len(frame))
+            raise
+        under = Under(asyncio.create_task(work), len(frame))
+        try:
+            await self._queue.put(under)
+        except BaseException:
+            under.task.cancel()
+            self._budget.give_back(under.length)
+            raise
+        return None if request is None else request.api
+
+    async def _next_frame(self) -> Frame | None:
         """Return the next frame, as `_frame` does, once the client is not held back any more."""
         if self._is_held:
             await self._queue.join()
@@ -148,28 +152,29 @@ class Connection:
     def _is_held(self) -> bool:
         return self._caller is not None and self._caller.session.turns.is_held
 
-    async def _frame(self) -> bytes | None:
+    async def _frame(self) -> Frame | None:
         """Return the next frame, whose bytes are taken from the budget; None at the end of the stream."""
         try:
             async with asyncio.timeout(self._settings.idle_s):
-                head = await self._reader.readexactly(4)
-        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
+                length = await self._stream.next_length()
+        except TimeoutError:
             return None
-        length = int.from_bytes(head, "big")
+        if length is None:
+            return None
         if self._caller is None and STRANGER_BYTES_MAX < length <= self._settings.request_bytes_max:
             await self._let_in_early()
         longest = STRANGER_BYTES_MAX if self._caller is None else self._settings.request_bytes_max
         if not 8 <= length <= longest:
             raise DecodeError(f"a request of {length} bytes: 8 to {longest} are taken")
         await self._budget.take(length)
+        frame = None
         try:
             async with asyncio.timeout(FRAME_TIMEOUT_S):
-                return await self._reader.readexactly(length)
-        except BaseException as error:
-            self._budget.give_back(length)
-            if isinstance(error, asyncio.IncompleteReadError | ConnectionError):
-                return None
-            raise
+                frame = await self._stream.next_frame(length)
+        finally:
+            if frame is None:
+                self._budget.give_back(length)
+        return frame
 
     async def _let_in_early(self) -> None:
         """Let a client in whose first request is a long one, unless it still has to show a token. Raises OrdoError."""
@@ -178,7 +183,7 @@ class Connection:
             with suppress(SessionRejectedError):
                 await self._let_in(None)
 
-    def _decode(self, frame: bytes) -> Request | None:
+    def _decode(self, frame: Frame) -> Request | None:
         """Return the request; None for an ApiVersions request of a version that is not known here."""
         try:
             return decode_request(frame)
@@ -187,7 +192,7 @@ class Connection:
                 return None
             raise
 
-    async def _refuse_version(self, frame: bytes) -> bytes:
+    async def _refuse_version(self, frame: Frame) -> bytes:
         correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
         return encode_response(Api.API_VERSIONS, 0, correlation_id, api_versions(KafkaError.UNSUPPORTED_VERSION))
 
@@ -244,7 +249,7 @@ class Connection:
         except BaseException:
             self._sessions.give_back(session, is_refused=True)
             raise
-        peer = self._writer.get_extra_info("peername") or ("", 0)
+        peer = self._stream.transport.get_extra_info("peername") or ("", 0)
         self._caller = Caller(session, str(peer[0]), self._door())
 
     def _door(self) -> tuple[str, int]:
@@ -252,24 +257,24 @@ class Connection:
         if advertised:
             host, _, port = advertised.rpartition(":")
             return host.strip("[]"), int(port)
-        name = self._writer.get_extra_info("sockname") or ("127.0.0.1", 0)
+        name = self._stream.transport.get_extra_info("sockname") or ("127.0.0.1", 0)
         return str(name[0]), int(name[1])
 
     async def _send(self) -> None:
         while True:
-            under = await self._queue.get()
-            try:
-                if response := await under.task:
-                    self._writer.write(response)
-                    del response
-                    async with asyncio.timeout(FRAME_TIMEOUT_S):
-                        await self._writer.drain()
-            finally:
-                under.task.cancel()
-                self._budget.give_back(under.length)
-                self._let_go()
-                self._queue.task_done()
-                del under  # an error of the stream has this frame, and the stream keeps the error
+            await self._send_one(await self._queue.get())
+
+    async def _send_one(self, under: Under) -> None:
+        try:
+            if response := await under.task:
+                async with asyncio.timeout(FRAME_TIMEOUT_S):
+                    await self._stream.send(response)
+        finally:
+            under.task.cancel()
+            self._budget.give_back(under.length)
+            self._let_go()
+            self._queue.task_done()
+            del under  # an error of the request has this frame, and the request keeps the error
 
     def _let_go(self) -> None:
         """Note that the client has taken the response, or never will."""

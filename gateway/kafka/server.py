@@ -22,6 +22,7 @@ from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_readers import TopicReaders
 from ordo.gateway.kafka.topic_table import TopicTable
 from ordo.gateway.kafka.wire.compression import find_lack
+from ordo.gateway.kafka.wire.frames import FrameStream
 from ordo.gateway.kafka.wire.messages import Api, Request
 from ordo.runtime.errors import ConfigurationError, OrdoError
 from ordo.runtime.open_files import raise_open_files
@@ -98,7 +99,9 @@ class KafkaDoor(Door):
         self._calls = RequestCalls(settings, self._sessions, TopicTable(), self._readers)
         host, _, port = settings.listen.rpartition(":")
         try:
-            self._server = await asyncio.start_server(self._connect, host.strip("[]"), int(port), ssl=context)
+            self._server = await asyncio.get_running_loop().create_server(
+                lambda: FrameStream(self._accept), host.strip("[]"), int(port), ssl=context
+            )
         except OSError as error:
             raise ConfigurationError(f"--listen {settings.listen}: {error.strerror or error}") from None
         self.address = f"{host}:{self._server.sockets[0].getsockname()[1]}"
@@ -116,25 +119,26 @@ class KafkaDoor(Door):
             calls.groups.tick()
             await asyncio.sleep(TICK_S)
 
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None and self._calls is not None
+    def _accept(self, stream: FrameStream) -> None:
         if len(self._connections) >= self._connections_max:
-            writer.transport.abort()
+            stream.transport.abort()
             return
+        task = asyncio.create_task(self._connect(stream))
         self._connections.add(task)
-        connection = Connection(self._settings, self._sessions, self._budget, self._calls, reader, writer)
+        task.add_done_callback(self._connections.discard)
+
+    async def _connect(self, stream: FrameStream) -> None:
+        assert self._calls is not None
+        connection = Connection(self._settings, self._sessions, self._budget, self._calls, stream)
         try:
             await connection.serve()
         except (OrdoError, OSError, TimeoutError) as error:
-            peer = writer.get_extra_info("peername")
+            peer = stream.transport.get_extra_info("peername")
             get_logger().warning("kafka.connection-ended", peer=str(peer and peer[0]), trouble=str(error)[:200])
-            error.__traceback__ = None  # the stream keeps the error, which would keep the connection until a collection
         except asyncio.CancelledError:
             pass  # the door stops
         finally:
-            self._connections.discard(task)
-            writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
+            stream.close()
 
     async def close(self) -> None:
         """See Door.close."""

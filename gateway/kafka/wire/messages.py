@@ -94,7 +94,7 @@ class UnknownVersionError(DecodeError):
         self.correlation_id = correlation_id
 
 
-def decode_request(frame: bytes) -> Request:
+def decode_request(frame: bytes | memoryview) -> Request:
     """Decode what follows the length. Raises DecodeError, UnknownVersionError."""
     try:
         api_key, version = read_int16(frame, 0)[0], read_int16(frame, 2)[0]

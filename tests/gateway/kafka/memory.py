@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ordo import Topics
 from ordo.gateway.doors.turns import Turns
@@ -14,8 +14,10 @@ from ordo.gateway.kafka.connection import ByteBudget, Connection
 from ordo.gateway.kafka.log_topic import LOG_TOPIC
 from ordo.gateway.kafka.server import TICK_S, RequestCalls
 from ordo.gateway.kafka.service.orders import OrderAnswer, OrderKind, decode_answer, encode_order, split_order
+from ordo.gateway.kafka.sessions import ClusterSessions
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_table import TopicTable
+from ordo.gateway.kafka.wire.frames import FrameStream
 from ordo.gateway.kafka.wire.records import Stored
 from ordo.runtime.errors import OrdoError, RejectedError, SessionRejectedError
 from ordo.service_api.testing.harness import Message, OpenSession, ServiceHarness
@@ -186,20 +188,46 @@ class MemorySessions:
         self.in_use -= 1
 
 
-class MemoryWriter:
-    """Keeps what is sent."""
+class MemoryTransport(asyncio.Transport):
+    """A client without a socket: `stream` takes what it sends, and `sent` is what it was sent."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.sent = bytearray()
+        self.is_read = asyncio.Event()
+        self.is_read.set()
+        self.stream = FrameStream(lambda _: None)
+        self.stream.connection_made(self)
 
-    def write(self, data: bytes) -> None:
+    async def send(self, *pieces: bytes) -> None:
+        """Hand bytes over as an event loop does: as many as the stream takes at a time, while it reads."""
+        for piece in pieces:
+            data = memoryview(piece)
+            while data:
+                await self.is_read.wait()
+                buffer = self.stream.get_buffer(-1)
+                count = min(len(buffer), len(data))
+                buffer[:count], data = data[:count], data[count:]
+                self.stream.buffer_updated(count)
+
+    async def send_all(self, *pieces: bytes) -> None:
+        """Hand bytes over, and then that no more come."""
+        await self.send(*pieces)
+        self.stream.eof_received()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         self.sent += data
 
-    async def drain(self) -> None:
-        pass
+    def get_extra_info(self, name: str, default: object = None) -> Any:
+        return ("127.0.0.1", 9092) if name in ("peername", "sockname") else default
 
-    def get_extra_info(self, name: str) -> tuple[str, int]:
-        return "127.0.0.1", 9092
+    def pause_reading(self) -> None:
+        assert self.is_read.is_set()
+        self.is_read.clear()
+
+    def resume_reading(self) -> None:
+        assert not self.is_read.is_set()
+        self.is_read.set()
 
     def frames(self) -> list[bytes]:
         """Return the responses, each with its length."""
@@ -233,21 +261,27 @@ class MemoryDoor:
         sessions: Any = self.sessions
         self.calls = RequestCalls(settings, sessions, TopicTable(), memory)
 
-    async def serve(self, *pieces: bytes, to: MemoryWriter | None = None) -> MemoryWriter:
+    async def serve(self, *pieces: bytes, to: MemoryTransport | None = None) -> MemoryTransport:
         """Serve a client that sends these bytes and then nothing more. Raises what ends the connection."""
-        reader, writer = asyncio.StreamReader(), to or MemoryWriter()
-        for one in pieces:
-            reader.feed_data(one)
-        reader.feed_eof()
-        sessions: Any = self.sessions
-        as_writer: Any = writer
-        connection = Connection(self.settings, sessions, self.budget, self.calls, reader, as_writer)
+        client = to or MemoryTransport()
         if self.is_at_work:
-            await connection.serve()
-            return writer
+            return await self._serve(pieces, client)
         async with self.at_work():
-            await connection.serve()
-        return writer
+            return await self._serve(pieces, client)
+
+    async def _serve(self, pieces: Sequence[bytes], client: MemoryTransport) -> MemoryTransport:
+        sending = asyncio.create_task(client.send_all(*pieces))
+        try:
+            await self.connection(client).serve()
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+        return client
+
+    def connection(self, client: MemoryTransport) -> Connection:
+        """Return what serves a client that may still send."""
+        sessions = cast(ClusterSessions, self.sessions)
+        return Connection(self.settings, sessions, self.budget, self.calls, client.stream)
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:

@@ -236,10 +236,12 @@ def test_tokens_and_tls(cluster: LocalCluster, start_door: StartDoor, topic: str
             "sasl.mechanisms": "PLAIN",
             "sasl.username": "whoever",
         }
-        sent = Sent(door.address, **tls, **{"sasl.password": TOKEN})
-        sent.send(topic, [b"secret"])
+        sent = Sent(door.address, **tls, **{"sasl.password": TOKEN, "linger.ms": 100})
+        secrets = [b"secret", *(bytes([number]) * 30_000 for number in range(100))]  # requests of a megabyte
+        sent.send(topic, secrets)
         sent.await_all()
-        assert read_all(door.address, topic, 1, **tls, **{"sasl.password": TOKEN}) == [(1, b"secret")]
+        found = read_all(door.address, topic, len(secrets), **tls, **{"sasl.password": TOKEN})
+        assert found == list(enumerate(secrets, 1))
         stranger = confluent_kafka.Producer(
             {"bootstrap.servers": door.address, **tls, "sasl.password": "x" * 40, "log_level": 0}
         )

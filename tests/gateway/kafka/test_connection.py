@@ -6,10 +6,10 @@ import asyncio
 import datetime
 import gc
 import gzip
+import tracemalloc
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from traceback import walk_tb
 from typing import Any
 
 import pytest
@@ -31,7 +31,7 @@ from ordo.gateway.kafka.service.orders import KafkaError, OrderAnswer
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.wire.messages import Api
 from tests.gateway.kafka.batches import Content, batch_of, compressed, request_of, response_of
-from tests.gateway.kafka.memory import SETTINGS, TOKEN, MemoryDoor, MemoryWriter, framed, pass_time, run
+from tests.gateway.kafka.memory import SETTINGS, TOKEN, MemoryDoor, MemoryTransport, framed, pass_time, run
 
 SECOND = datetime.timedelta(seconds=1)
 METADATA = request_of(
@@ -152,7 +152,7 @@ def test_few_compressed_batches_are_unpacked_at_a_time() -> None:
     request = produce_compressed(100)
     counts = [0]
 
-    async def work() -> MemoryWriter:
+    async def work() -> MemoryTransport:
         door = MemoryDoor()
 
         async def answer(_: bytes) -> OrderAnswer:
@@ -402,7 +402,7 @@ def test_a_batch_that_takes_long_is_not_overtaken_by_those_after_it() -> None:
 
 
 def test_the_log_as_a_topic_takes_nothing() -> None:
-    async def work() -> MemoryWriter:
+    async def work() -> MemoryTransport:
         refused = produce([(None, b"x", [])], 2, topic="ordo.log")
         return await MemoryDoor().serve(framed(METADATA), framed(refused))
 
@@ -412,18 +412,12 @@ def test_the_log_as_a_topic_takes_nothing() -> None:
     assert topic.partition_responses[0].error_code.value == KafkaError.INVALID_TOPIC
 
 
-class SlowWriter(MemoryWriter):
-    """A client that takes nothing before the test says so, or goes."""
+class SlowClient(MemoryTransport):
+    """A client that takes nothing before the test says so."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.taken = asyncio.Event()
-        self.trouble: OSError | None = None
-
-    async def drain(self) -> None:
-        await self.taken.wait()
-        if self.trouble is not None:
-            raise self.trouble
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        super().write(data)
+        self.stream.pause_writing()
 
 
 def fetched(frame: bytes) -> int:
@@ -439,12 +433,11 @@ def test_what_slow_readers_have_not_taken_is_bounded_and_others_get_fewer_record
         async with door.at_work():
             await door.serve(framed(METADATA), framed(produce([(None, bytes(1_000), [])] * 2, 2)))
             counts = [fetched((await door.serve(framed(fetch(1, 1)))).frames()[0])]
-            slow = SlowWriter()
+            slow = SlowClient()
             first = asyncio.create_task(door.serve(framed(fetch(1, 1)), to=slow))
             await pass_time(0.1)
             counts.append(fetched((await door.serve(framed(fetch(1, 1)))).frames()[0]))
-            slow.trouble = ConnectionResetError() if goes else None
-            slow.taken.set()
+            slow.stream.connection_lost(None) if goes else slow.stream.resume_writing()
             await asyncio.wait([first])
             assert isinstance(first.exception(), ConnectionResetError) is goes
             counts.append(fetched((await door.serve(framed(fetch(1, 1)))).frames()[0]))
@@ -453,29 +446,23 @@ def test_what_slow_readers_have_not_taken_is_bounded_and_others_get_fewer_record
     assert run(work()) == [2, 1, 2]
 
 
-def test_an_error_of_a_stream_keeps_no_response() -> None:
-    """The stream keeps the error, and by it the frames through which that went."""
+class GoneClient(MemoryTransport):
+    """A client that goes while it is sent something."""
 
-    async def work() -> OSError:
-        door, slow = MemoryDoor(), SlowWriter()
-        slow.trouble = ConnectionResetError()
-        slow.taken.set()
-        with suppress(ConnectionResetError):
-            await door.serve(framed(METADATA), to=slow)
-        return slow.trouble
-
-    error = run(work())
-    kept = [dict(frame.f_locals) for frame, _ in walk_tb(error.__traceback__) if "_send" in frame.f_code.co_qualname]
-    assert kept and not any({"response", "under"} & set(one) for one in kept)
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.stream.connection_lost(ConnectionResetError())
 
 
-def test_a_connection_that_ends_with_an_error_is_freed_at_once() -> None:
+@pytest.mark.parametrize(
+    ("client", "sent"),
+    [(MemoryTransport, b"\x7f\xff\xff\xff"), (GoneClient, framed(METADATA)), (MemoryTransport, framed(b"\0\3" * 6))],
+)
+def test_a_connection_that_ends_with_an_error_is_freed_at_once(client: type[MemoryTransport], sent: bytes) -> None:
     """Not by a collection of garbage, which comes late in a door."""
 
     async def work() -> list[Connection]:
-        door = MemoryDoor()
-        with suppress(DecodeError):
-            await door.serve(b"\x7f\xff\xff\xff")
+        with suppress(DecodeError, ConnectionResetError):
+            await MemoryDoor().serve(sent, to=client())
         return [one for one in gc.get_objects() if isinstance(one, Connection)]
 
     gc.collect()
@@ -484,3 +471,30 @@ def test_a_connection_that_ends_with_an_error_is_freed_at_once() -> None:
         assert run(work()) == []
     finally:
         gc.enable()
+
+
+def test_what_is_answered_is_held_no_longer() -> None:
+    """A connection that waits for the next request keeps nothing of the last one, which no limit counts any more."""
+
+    async def work() -> int:
+        door, client, length = MemoryDoor(), MemoryTransport(), 2 << 20
+
+        async def answer(_: bytes) -> OrderAnswer:
+            return OrderAnswer(0, 1)
+
+        door.session.answer_client = answer
+        async with door.at_work():
+            serving = asyncio.create_task(door.connection(client).serve())
+            await client.send(framed(METADATA))
+            await pass_time(1)
+            tracemalloc.start()
+            await client.send(framed(produce([(None, bytes(1 << 15), [])] * (length >> 15), 2)))
+            await pass_time(1)
+            gc.collect()
+            kept, most = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            assert most > length and len(client.frames()) == 2
+            serving.cancel()
+        return kept
+
+    assert run(work()) < 1 << 20
