@@ -405,8 +405,24 @@ class NotPermittedError(ClusterError):
 class OtherClusterError(ClusterError):
     """A node belongs to another cluster than the stored data, or than what was read or sent before. Nothing was mixed.
 
+    Where that cluster went on with the log of the known one, as a standby that was promoted, `kept_position` says up to
+    where it has it; else it is None. A client's error has in `lost_requests` the numbers of its requests that were
+    answered before and are not in that log.
+
     What to do: Give the addresses of one cluster, or begin anew, with another folder, file or position (ACCIDENTS.md).
     """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kept_position: int | None = None,
+        lost_requests: Sequence[int] = (),
+        category: Category | None = None,
+    ) -> None:
+        super().__init__(message, category=category)
+        self.kept_position = kept_position
+        self.lost_requests = lost_requests
 
 
 class SessionClosedError(ClusterError):

@@ -473,6 +473,8 @@ class ClientCalls(RequestCalls):
         told = told_log(values)
         self._note_answered()
         if not known.admits(told, address, told_past(values)):
+            if self._requests is not None and known.error is not None:
+                known.error = self._requests.tell_lost(known.error)
             return False
         known.adopt(told, address)
         known.position = max(known.position, 0 if told is None else told.executed_position)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from ordo.cluster.wire.log_identity import Log, Origin, are_of_two_clusters
 from ordo.runtime.errors import OtherClusterError
+from ordo.transport.frame_layout import FRAME_ALIGNMENT
 
 GIVE_ONE = "give the addresses of one cluster"
 
@@ -52,11 +53,11 @@ class KnownCluster:
             if is_one:
                 self.adopt(told, address)
             return is_one
-        known = Log(own.identity, own.position, self.position)
+        known, past = Log(own.identity, own.position, self.position), list(past)
         later = [Log(*one, one.position) for one in past if one.position > own.position]
         if not any(are_of_two_clusters(known, one) for one in (told, *later)):
             return True
-        self._refuse(told, own, address)
+        self._refuse(told, own, address, _find_kept(own, told, past))
         return False
 
     def admits_beginning(self, told: Origin, address: str) -> bool:
@@ -117,10 +118,12 @@ class KnownCluster:
         """Give up, since no node can show that its log goes on with what was read."""
         self.error = self.error or OtherClusterError(f"{address}: {reason}: {self._remedy}")
 
-    def _refuse(self, told: Log | Origin, own: Origin, address: str) -> None:
+    def _refuse(self, told: Log | Origin, own: Origin, address: str, kept_position: int | None = None) -> None:
+        kept = "" if kept_position is None else f", whose log it goes on with behind position={kept_position}"
         self.error = self.error or OtherClusterError(
-            f"{address} is of the cluster with identity {told}, and {self._whose} of the one with identity {own}: "
-            f"{self._remedy}"
+            f"{address} is of the cluster with identity {told}, and {self._whose} of the one with identity {own}"
+            f"{kept}: {self._remedy}",
+            kept_position=kept_position,
         )
 
     def find_limit(self, told: Log | None) -> int | None:
@@ -141,6 +144,17 @@ class KnownCluster:
             self._whose = f"{address}, which was met first,"
         self._former = own
         self.origin = Origin(told.identity, told.position)
+
+
+def _find_kept(own: Origin, told: Log, past: Iterable[Origin]) -> int | None:
+    """Return up to where a cluster has the log of another one that it went on with; None: it says nothing of that one.
+
+    Its identity begins where its first own record may end at the earliest.
+    """
+    if own.identity not in {one.identity for one in past}:
+        return None
+    begins = [one.position for one in (Origin(told.identity, told.position), *past) if one.position > own.position]
+    return max(min(begins) - FRAME_ALIGNMENT, own.position) if begins else None
 
 
 def newest_of(told: Iterable[tuple[str, Log]]) -> Origin | None:

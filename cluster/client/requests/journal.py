@@ -7,6 +7,7 @@
     CONFIRMED   i64 number: everything up to it was answered, and the application has seen it
     REQUEST_BY_ID   i64 number, u8 length of the id, id, payload
     CLUSTER     16 bytes identity of the cluster, i64 where that begins in its log, i64 up to where the log is known
+    ANSWERED    any number of: i64 number, i64 log position. In the file before the application sees the answer
 
 Little endian. A request is in the file before it is sent. What is torn at the end was not sent, and is cut off. Damage
 with whole records behind it is no torn end: what it took was sent perhaps, and may be lost, so the file is refused, and
@@ -24,6 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ordo.cluster.client.requests.answered import AnsweredRequests
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import Origin as LogOrigin
 from ordo.runtime.agents.use import Origin, watch
@@ -36,6 +38,8 @@ REQUEST = 3
 CONFIRMED = 4
 REQUEST_BY_ID = 5
 CLUSTER = 6
+ANSWERED = 7
+"""Releases that do not know it leave it out."""
 COMPACT_BYTES_MIN = 1 << 20
 _HEAD = struct.Struct("<II")
 _IDENTITY = struct.Struct("<B16sq")
@@ -43,6 +47,8 @@ _OPENED = struct.Struct("<Bqqq")
 _NUMBER = struct.Struct("<Bq")
 _CLUSTER = struct.Struct("<B16sqq")
 _NUMBER_AND_LENGTH = struct.Struct("<BqB")
+_ANSWERED = struct.Struct("<Bqq")
+_ANSWERED_ROW = struct.Struct("<qq")
 
 
 @dataclass
@@ -62,6 +68,7 @@ class JournalState:
     """Which cluster they are for; None: it has not said."""
     known_position: int = 0
     """Up to here the client knows of its log."""
+    answered: AnsweredRequests = field(default_factory=AnsweredRequests, compare=False)
 
 
 class JournalStore(Protocol):
@@ -209,8 +216,15 @@ class Journal:
     def begin_again(self, identity: bytes, incarnation: int) -> None:
         """Empty the journal, for a client that starts with a new identity."""
         before = self._state
-        self._state = JournalState(identity, incarnation, cluster=before.cluster, known_position=before.known_position)
+        before.answered.clear()
+        self._state = JournalState(identity, incarnation, cluster=before.cluster, answered=before.answered)
+        self._state.known_position = before.known_position
         self._write_anew()
+
+    @property
+    def answered(self) -> AnsweredRequests:
+        """The newest requests that were answered."""
+        return self._state.answered
 
     def known_cluster(self) -> KnownCluster:
         """Return which cluster the journal is of, as far as that is known."""
@@ -223,7 +237,7 @@ class Journal:
     def note_cluster(self, origin: LogOrigin, known_position: int) -> None:
         """Note which cluster the requests are for, and up to where its log is known."""
         state = self._state
-        state.cluster, state.known_position = origin, known_position
+        state.cluster, state.known_position = origin, max(state.known_position, known_position)
         self._append(_CLUSTER.pack(CLUSTER, *origin, known_position))
 
     def open(self, open_position: int, length_bytes_max: int, number: int) -> None:
@@ -241,12 +255,21 @@ class Journal:
         if request_id is not None:
             self._state.ids[number] = request_id
 
+    def note_answer(self, number: int, log_position: int) -> None:
+        """Note that a request was answered, before the application learns of it.
+
+        It is sent again all the same, until it is confirmed; but not to a cluster that does not have it any more.
+        """
+        self._append(_ANSWERED.pack(ANSWERED, number, log_position))
+        _note_answer(self._state, number, log_position)
+
     def confirm(self, confirmed: int) -> None:
         """Note that every request up to this number was answered."""
         state = self._state
         _drop_confirmed(state, confirmed)
         self._append(_NUMBER.pack(CONFIRMED, confirmed))
-        if self._total_bytes > COMPACT_BYTES_MIN + 2 * sum(map(len, state.requests.values())):
+        kept_bytes = sum(map(len, state.requests.values())) + len(state.answered) * _ANSWERED_ROW.size
+        if self._total_bytes > COMPACT_BYTES_MIN + 2 * kept_bytes:
             self._write_anew()
 
     def sync(self) -> None:
@@ -275,6 +298,7 @@ class Journal:
             _OPENED.pack(OPENED, state.open_position, state.length_bytes_max, state.number),
             _NUMBER.pack(CONFIRMED, state.confirmed),
             *([] if state.cluster is None else [_CLUSTER.pack(CLUSTER, *state.cluster, state.known_position)]),
+            bytes([ANSWERED]) + b"".join(_ANSWERED_ROW.pack(*row) for row in state.answered.rows()),
             *(_pack_request(one, payload, state.ids.get(one)) for one, payload in sorted(state.requests.items())),
         ]
         data = b"".join(map(_frame, bodies))
@@ -294,6 +318,11 @@ def _pack_request(number: int, payload: bytes, request_id: bytes | None) -> byte
     if request_id is None:
         return _NUMBER.pack(REQUEST, number) + payload
     return _NUMBER_AND_LENGTH.pack(REQUEST_BY_ID, number, len(request_id)) + request_id + payload
+
+
+def _note_answer(state: JournalState, number: int, log_position: int) -> None:
+    state.answered.note(number, log_position)
+    state.known_position = max(state.known_position, log_position)
 
 
 def _drop_confirmed(state: JournalState, confirmed: int) -> None:
@@ -331,7 +360,7 @@ def _has_record_behind(data: bytes, end: int) -> bool:
     for offset in range(end + 1, len(data) - _HEAD.size):
         length_bytes, checksum = _HEAD.unpack_from(data, offset)
         start = offset + _HEAD.size
-        if not 0 < length_bytes <= len(data) - start or not IDENTITY <= data[start] <= CLUSTER:
+        if not 0 < length_bytes <= len(data) - start or not IDENTITY <= data[start] <= ANSWERED:
             continue
         if zlib.crc32(memoryview(data)[start : start + length_bytes]) == checksum:
             return True
@@ -353,7 +382,11 @@ def _apply(state: JournalState, body: bytes) -> None:
         state.number = max(state.number, number)
         state.ids[number], state.requests[number] = body[_NUMBER_AND_LENGTH.size : end], body[end:]
     elif body[0] == CLUSTER:
-        _, identity, position, state.known_position = _CLUSTER.unpack(body)
+        _, identity, position, known_position = _CLUSTER.unpack(body)
         state.cluster = LogOrigin(identity, position)
+        state.known_position = max(state.known_position, known_position)
+    elif body[0] == ANSWERED:
+        for row in _ANSWERED_ROW.iter_unpack(body[1:]):
+            _note_answer(state, *row)
     elif body[0] == CONFIRMED:
         _drop_confirmed(state, _NUMBER.unpack(body)[1])

@@ -4,6 +4,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromSt
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
+from ordo.cluster.client.requests.answered cimport AnsweredRequests
 from ordo.cluster.wire.layout cimport (
     ANSWER_OK,
     REQUEST_BLOCK,
@@ -195,6 +196,7 @@ cdef class RequestWindow:
     cdef public object _journal
     cdef public object _wait
     cdef public object _encode
+    cdef AnsweredRequests _answered        # without a journal
     cdef public object _failure
     cdef public object _unnumbered
     cdef public dict _pending
@@ -207,6 +209,14 @@ cdef class RequestWindow:
     cdef public int64_t _retry_ns          # 0: counted from the next call of `work`, for there was progress
     cdef public int64_t _doublings
     cdef public bint _takes_ids            # the cluster has said so
+
+    def __cinit__(self, *args, **kwargs):
+        self._answered = AnsweredRequests()
+
+    @property
+    def answered(self):
+        """The requests that were answered: those that the journal has, if there is one."""
+        return self._answered if self._journal is None else self._journal.answered
 
     def __len__(self):
         """The number of requests without an answer."""
@@ -303,6 +313,13 @@ cdef class RequestWindow:
         self._pending[self._number] = pending
         return 0
 
+    cpdef int _note_answer(self, int64_t number, int64_t log_position) except -1:
+        if self._journal is None:
+            self._answered.note(number, log_position)
+        else:
+            self._journal.note_answer(number, log_position)
+        return 0
+
     cdef bint _can_send_at_once(self) except -1:
         return self._open_position != -1 and self._journal is None and self._session.takes_messages
 
@@ -348,9 +365,11 @@ cdef class RequestWindow:
         if status != ANSWER_OK:
             self._on_other_answer(number, log_position, status, payload, sequence if sequence > 0 else None)
             return
-        pending = self._pending.pop(number, None)
+        pending = self._pending.get(number)
         if pending is None:
             return
+        self._note_answer(number, log_position)
+        del self._pending[number]
         self._doublings = self._retry_ns = 0
         pending._take_answer(new_tuple(Answer, (payload, log_position, sequence if sequence > 0 else None)))
         if pending._on_done is not None:

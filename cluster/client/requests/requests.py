@@ -22,6 +22,7 @@ from ordo.runtime.errors import (
     ClusterTimeoutError,
     IdentityError,
     OrdoError,
+    OtherClusterError,
     RejectedError,
     RequestIdError,
     RequestOutcome,
@@ -221,6 +222,10 @@ class ClientRequests(RequestWindow):
                 )
             )
             return
+        if lost := self.answered.above(max(values.number, 0), self._confirmed):
+            text = f"the cluster has executed requests of identity {self.identity.hex()} up to number {values.number}"
+            self.fail(_tell_lost(OtherClusterError(text), lost))
+            return
         self._open_position = self._known_position = values.open_position
         self._length_bytes_max = values.length_bytes_max - REQUEST_LENGTH_BYTES
         if self._journal is not None:
@@ -239,6 +244,7 @@ class ClientRequests(RequestWindow):
         self._pending.clear()
         self._number = self._confirmed = self._sent = self._known_position = 0
         self._open_due_ns = 0
+        self.answered.clear()
         if self._journal is not None:
             self._journal.begin_again(self.identity, self._incarnation)
         for pending in lost:
@@ -255,12 +261,18 @@ class ClientRequests(RequestWindow):
             self._open_position = NULL_POSITION
             self._open_due_ns = 0
             return
-        pending = self._pending.pop(number, None)
+        pending = self._pending.get(number)
         if pending is None:
             return
+        self._note_answer(number, log_position)
+        del self._pending[number]
         self._doublings = 0
         self._retry_ns = 0
         pending.finish(None, _error_of(status, payload.decode(errors="replace"), log_position, sequence))
+
+    def tell_lost(self, error: OtherClusterError) -> OtherClusterError:
+        """Return the error of a client whose addresses lead to another cluster, with what that one has lost of it."""
+        return error if error.kept_position is None else _tell_lost(error, self.answered.behind(error.kept_position))
 
     def note_cluster(self, known: KnownCluster) -> None:
         """Note which cluster the session is of; the journal keeps it."""
@@ -303,6 +315,21 @@ class ClientRequests(RequestWindow):
 def _outcome_of(pending: PendingRequest[object], is_kept: bool = False) -> RequestOutcome:
     """Return the outcome, as far as known, of a request that ends without an answer; a journal may keep it."""
     return RequestOutcome.UNKNOWN if pending.was_sent or is_kept else RequestOutcome.NOT_EXECUTED
+
+
+def _tell_lost(error: OtherClusterError, lost: list[int]) -> OtherClusterError:
+    """Return the error with the numbers of the requests that were answered, and that the cluster lacks."""
+    if not lost or error.lost_requests:
+        return error
+    if len(lost) == 1:
+        which = f"request {lost[0]}, which was"
+    else:
+        which = f"{len(lost)} requests from {lost[0]} to {lost[-1]}, which were"
+    return OtherClusterError(
+        f"{error.message}; it lacks {which} answered before",
+        kept_position=error.kept_position,
+        lost_requests=tuple(lost),
+    )
 
 
 def _error_of(status: int, text: str, log_position: int, sequence: int | None) -> ClusterError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import shlex
+import signal
 import subprocess
 import sys
 import threading
@@ -164,11 +165,65 @@ def test_a_standby_goes_on_where_it_was_and_whoever_knows_more_is_told(tmp_path:
             found = json.loads(done.stdout)
             assert found["position"] == kept["position"], "to the byte"
             with standby.running():
-                with pytest.raises(OtherClusterError, match="is of the cluster with identity"):
+                with pytest.raises(OtherClusterError, match=f"lacks {REQUESTS} requests from") as told_lost:
                     client.request(b"1", timeout_s=60)
+                assert told_lost.value.kept_position == kept["position"]
+                assert told_lost.value.lost_requests == tuple(range(REQUESTS + 1, 2 * REQUESTS + 1))
                 with ClusterClient(both, settings=ClientSettings(**keys)) as new:
                     assert new.request(b"1", timeout_s=60).payload == str(REQUESTS + 1).encode()
                 demand_one_line(standby.promote(), 1, f"was promoted before behind position={kept['position']}")
+
+
+KILLED = """
+import os, sys
+from ordo import ClientSettings, ClusterClient
+
+client = ClusterClient([sys.argv[1]], settings=ClientSettings(journal=sys.argv[2]))
+for count in (3, 4):
+    for answer in client.request_many([b"1"] * count):
+        print(answer.log_position, flush=True)
+    sys.stdin.readline()
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_client_that_was_killed_is_told_which_answered_requests_are_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The program of the page. It waited for an answer for ever: the new cluster missed the numbers before."""
+    (program,) = texts_of((ROOT / "docs" / "STANDBY.md").read_text(), "python")
+    journal = tmp_path / "orders.journal"
+    with ready_cluster(COUNTER, heartbeat=STEADY, member_count=1) as cluster:
+        standby = Standby(cluster, tmp_path / "standby")
+        words = [sys.executable, "-P", "-c", KILLED, cluster.ingress_endpoints[0], str(journal)]
+        client = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert client.stdin is not None and client.stdout is not None
+        positions = [int(client.stdout.readline()) for _ in range(3)]
+        with standby.running():
+            standby.await_position(positions[-1])
+        kept = standby.status()["position"]
+        client.stdin.write("\n")
+        client.stdin.flush()
+        positions += [int(client.stdout.readline()) for _ in range(4)]
+        client.communicate("\n")
+        assert client.returncode == -signal.SIGKILL
+        cluster.kill(0)
+        assert standby.promote().returncode == 0
+        both = [*cluster.ingress_endpoints.values(), standby.endpoint]
+        for name, value in {"10.0.0.9:20000": standby.endpoint, "orders.journal": str(journal)}.items():
+            assert name in program
+            program = program.replace(name, value)
+        names: dict[str, Any] = {}
+        exec(program, names)
+        names["BOTH"][:-1] = both[:-1]
+        with standby.running():
+            for _ in range(2):
+                with pytest.raises(OtherClusterError, match="lacks 4 requests from 4 to 7, which were answered before"):
+                    names["ask"](b"1")
+                told = capsys.readouterr().out
+                assert told == f"in the new cluster up to position {kept}\nanswered, and lost: (4, 5, 6, 7)\n"
+            with ClusterClient(both, settings=ClientSettings(journal=str(tmp_path / "another"))) as new:
+                assert new.request(b"1", timeout_s=60).payload == b"4"
 
 
 def forget(cluster: LocalCluster) -> int:
