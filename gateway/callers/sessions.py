@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ordo.cluster.client.requests.relay import RelayedRequests
@@ -56,9 +57,10 @@ class CallerSession:
 class GatewaySessions:
     """Opens, runs and closes them."""
 
-    def __init__(self, settings: GatewaySettings) -> None:
+    def __init__(self, settings: GatewaySettings, time_s: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
+        self._time_s = time_s
         self._link = LoopTransport("gateway", settings.sessions_max + 1, settings, self._cycle)
         self._transport = self._link.transport
         self._sessions: dict[bytes, CallerSession] = {}
@@ -89,7 +91,7 @@ class GatewaySessions:
                 self._check_known(key, host)
                 self._make_room(host)
             session = self._open(key, host)
-        session.used_s = self._loop.time()
+        session.used_s = self._time_s()
         if not session.opened.is_set():
             try:
                 async with asyncio.timeout(timeout_s):
@@ -118,7 +120,7 @@ class GatewaySessions:
 
     def _check_known(self, key: bytes, host: str) -> None:
         """Refuse a token again without a session, as long as its principal has as many as it may."""
-        mark, now_s = _hash(key), self._loop.time()
+        mark, now_s = _hash(key), self._time_s()
         principal, until_s = self._crowded.get(mark, ("", 0.0))
         if now_s < until_s:
             self._make_room_of(principal, host)
@@ -146,7 +148,7 @@ class GatewaySessions:
 
     def _evict(self, found: Mapping[bytes, CallerSession]) -> bool:
         """Close the session of these that was silent longest, unless all are in use."""
-        before_s = self._loop.time() - EVICTED_IDLE_S
+        before_s = self._time_s() - EVICTED_IDLE_S
         silent = [
             key
             for key, session in found.items()
@@ -168,7 +170,7 @@ class GatewaySessions:
             client_name=self._settings.client.client_name or "gateway",
         )
         client = CallerClient(list(self._settings.endpoints), settings=settings, transport=self._transport, wait=False)
-        session = self._sessions[key] = CallerSession(client, self._loop.time(), host)
+        session = self._sessions[key] = CallerSession(client, self._time_s(), host)
         self.flush()
         return session
 
@@ -179,8 +181,8 @@ class GatewaySessions:
         self._link.run_soon()
 
     def _cycle(self) -> float:
-        if self._loop.time() >= self._upkeep_s:
-            self._upkeep_s = self._loop.time() + UPKEEP_INTERVAL_S
+        if self._time_s() >= self._upkeep_s:
+            self._upkeep_s = self._time_s() + UPKEEP_INTERVAL_S
             self._keep_up()
         is_busy = False
         for key, session in list(self._sessions.items()):
@@ -211,7 +213,7 @@ class GatewaySessions:
             get_logger().info("gateway.session", session_id=session.client.session_id)
 
     def _remember(self, key: bytes, principal: str) -> None:
-        self._crowded[_hash(key)] = principal, self._loop.time() + CROWDED_S
+        self._crowded[_hash(key)] = principal, self._time_s() + CROWDED_S
         while len(self._crowded) > CROWDED_PER_SESSION * self._settings.sessions_max:
             self._crowded.popitem(last=False)
 
@@ -222,7 +224,7 @@ class GatewaySessions:
         session.client.close()
         if key == self._own_key():
             self._was_refused = isinstance(error, SessionRejectedError)
-            self._own_again_s = self._loop.time() + (REFUSED_PAUSE_S if self._was_refused else UPKEEP_INTERVAL_S)
+            self._own_again_s = self._time_s() + (REFUSED_PAUSE_S if self._was_refused else UPKEEP_INTERVAL_S)
         get_logger().warning("gateway.session-failed", trouble=error.message)
 
     def _own_key(self) -> bytes | None:
@@ -233,7 +235,7 @@ class GatewaySessions:
             return None
 
     def _keep_up(self) -> None:
-        now_s, own = self._loop.time(), self._own_key()
+        now_s, own = self._time_s(), self._own_key()
         if own is not None and own not in self._sessions and now_s >= self._own_again_s:
             self._open(own)
         for key, session in list(self._sessions.items()):
