@@ -48,6 +48,7 @@ from ordo.runtime.errors import (
 )
 from ordo.runtime.io.storage import Storage
 from ordo.runtime.native.time_units import SECOND_NS
+from ordo.runtime.settings.kinds import check_kinds, check_seconds
 from ordo.service_api.service import Service
 from ordo.transport.client.client_transport import ClientTransport
 
@@ -91,16 +92,14 @@ class ApplicationSettings:
     """How often the instance says how far it is, where that has changed."""
 
     def __post_init__(self) -> None:
+        check_list("endpoints", self.endpoints)
+        check_kinds(self)
         check_group(self.group)
         if len(self.instance.encode()) > INSTANCE_BYTES_MAX:
             raise ConfigurationError(f"instance={self.instance!r}: must be up to {INSTANCE_BYTES_MAX} bytes long")
-        check_list("endpoints", self.endpoints)
         if not self.endpoints:
             raise ConfigurationError("endpoints: name the members of the cluster as host:port")
-        if not 0 < self.checkpoint_interval_s < float("inf"):
-            raise ConfigurationError(f"checkpoint_interval_s={self.checkpoint_interval_s}: must be above 0")
-        if not 0 < self.report_interval_s < float("inf"):
-            raise ConfigurationError(f"report_interval_s={self.report_interval_s}: must be above 0")
+        check_seconds(self, "silence_s", "checkpoint_interval_s", "report_interval_s")
 
     def archive_settings(self) -> list[ArchiveClientSettings]:
         """Where the log is read."""

@@ -48,6 +48,7 @@ from ordo.runtime.errors import (
 from ordo.runtime.native.cluster_time import timestamp_of_date
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.native.time_units import SECOND_NS
+from ordo.runtime.settings.kinds import check_kinds, check_seconds
 from ordo.transport.client.client_transport import ClientTransport
 
 LOOK_AGAIN_NS = 5 * SECOND_NS
@@ -86,18 +87,22 @@ class ConsumerSettings:
     silence_s: float = 2.0
 
     def __post_init__(self) -> None:
-        check_name(self.name)
         check_list("endpoints", self.endpoints)
+        check_kinds(self)
+        check_name(self.name)
         if not self.endpoints:
             raise ConfigurationError("endpoints: name the members of the cluster as host:port")
         if not self.kinds:
             raise ConfigurationError("kinds: name at least one kind of entries")
-        if isinstance(self.start, str) and self.start not in ("first", "live"):
+        if isinstance(self.start, bool) or (
+            not isinstance(self.start, int | datetime) and self.start not in ("first", "live")
+        ):
             raise ConfigurationError(f"start={self.start!r}: allowed is first, live, a position, or a datetime")
         if isinstance(self.start, datetime) and self.start.tzinfo is None:
             raise ConfigurationError(f"start={self.start!r}: give it a time zone, such as tzinfo=timezone.utc")
         if isinstance(self.start, int) and self.start < 0:
             raise ConfigurationError(f"start={self.start}: a position is 0 or more")
+        check_seconds(self, "silence_s")
 
     def archive_settings(self) -> list[ArchiveClientSettings]:
         """Where the log is read: from the last member first, for the first is often the leader."""

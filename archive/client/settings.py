@@ -10,6 +10,7 @@ from typing import TypedDict, Unpack
 from ordo.archive.protocol.codes import CONTROL_STREAM_ID_DEFAULT, RESPONSE_STREAM_ID_DEFAULT
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.native.time_units import SECOND_NS
+from ordo.runtime.settings.kinds import check_kinds, check_seconds
 from ordo.transport.secure.settings import Encryption
 from ordo.transport.uri import ChannelUri
 
@@ -55,11 +56,11 @@ class ArchiveClientSettings:
     """The archive's key (`ordo keys trust`); ORDO_TRUSTED_FILE when empty."""
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         for channel in (self.control_channel, self.response_channel):
             ChannelUri.parse(channel)
         Encryption(self.key_file, self.trusted_file)
-        if not 0 < self.message_timeout_s < float("inf"):
-            raise ConfigurationError(f"message_timeout_s={self.message_timeout_s!r}: must be a number above 0")
+        check_seconds(self, "message_timeout_s")
         if len(self.name) > 100:
             raise ConfigurationError(f"name has {len(self.name)} characters, at most 100")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ordo.archive.protocol.codes import CONTROL_STREAM_ID_DEFAULT, LOCAL_CONTROL_CHANNEL_DEFAULT
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.native.time_units import SECOND_NS
+from ordo.runtime.settings.kinds import check_kinds
 from ordo.transport.uri import ChannelUri
 
 
@@ -41,6 +42,7 @@ class ControlSettings:
     linger_ns_max: int = 60 * SECOND_NS
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         for name in (
             "sessions_max",
             "recordings_max",

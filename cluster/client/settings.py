@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from numbers import Real
-from os import PathLike
 
 from ordo.cluster.client.requests.tracing import Tracing
 from ordo.cluster.wire.streams import EGRESS_STREAM_ID, INGRESS_STREAM_ID
 from ordo.runtime.errors import ConfigurationError, RequestOutcome
 from ordo.runtime.native.time_units import SECOND_NS
+from ordo.runtime.settings.kinds import check_kinds, check_seconds
 from ordo.transport.secure.settings import Encryption
 
 EGRESS_POLICIES = ("disconnect", "drop-oldest")
@@ -92,19 +92,8 @@ class ClientSettings:
     """The members' keys (`ordo keys trust`); ORDO_TRUSTED_FILE when empty."""
 
     def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self) if field.name.endswith("_s")):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or not 0 < value < float("inf"):
-                raise ConfigurationError(f"{name}={value!r}: must be a number of seconds above 0")
-        for name in ("reconnect", "keep_alive_thread", "journal_sync"):
-            if not isinstance(value := getattr(self, name), bool | None):
-                raise ConfigurationError(f"{name}={value!r}: must be True or False")
-        if not isinstance(self.journal, str | PathLike):
-            raise ConfigurationError(f"journal={self.journal!r}: must be the path of a file")
-        if not isinstance(self.credentials, bytes) and not callable(self.credentials):
-            raise ConfigurationError(
-                f"credentials of type {type(self.credentials).__name__}: must be bytes, as token.encode(), or callable"
-            )
+        check_kinds(self)
+        check_seconds(self, *(field.name for field in fields(self) if field.name.endswith("_s")))
         Encryption(self.key_file, self.trusted_file)
         if len(self.identity) not in (0, 16):
             raise ConfigurationError(f"identity of {len(self.identity)} bytes: must be 16, or empty for a random one")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ordo.gateway.doors.settings import ADDRESS, DoorSettings
 from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.settings.kinds import check_counts, check_seconds
 
 MESSAGE_BYTES_DEFAULT = 4 << 20
 """gRPC's own default."""
@@ -68,8 +69,8 @@ class GatewaySettings(DoorSettings):
             raise ConfigurationError("--console-name and --decoder are for the console: give --console, too")
         if not 1 <= self.workers <= WORKERS_MAX:
             raise ConfigurationError(f"workers={self.workers}: must be 1 to {WORKERS_MAX}")
-        self.check_counts(*COUNTS)
-        self.check_seconds("session_idle_s", "grace_s")
+        check_counts(self, *COUNTS)
+        check_seconds(self, "session_idle_s", "grace_s")
         if not MESSAGE_BYTES_MIN <= self.message_bytes_max <= MESSAGE_BYTES_MAX:
             raise ConfigurationError(
                 f"message_bytes_max={self.message_bytes_max}: must be {MESSAGE_BYTES_MIN} to {MESSAGE_BYTES_MAX}"

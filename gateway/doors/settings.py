@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
-from ordo.cluster.client.connection.endpoints import archive_endpoint
+from ordo.cluster.client.connection.endpoints import archive_endpoint, check_list
 from ordo.cluster.client.settings import ClientSettings
 from ordo.runtime.errors import ConfigurationError, OrdoError
+from ordo.runtime.settings.kinds import check_counts, check_kinds, check_seconds
 
 ADDRESS = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\]):(\d{1,5})")
 PORT_MAX = 65_535
@@ -43,6 +44,8 @@ class DoorSettings:
     """How long the cluster is waited for, where a caller sets no deadline of its own."""
 
     def __post_init__(self) -> None:
+        check_list("endpoints", self.endpoints)
+        check_kinds(self)
         if not self.endpoints:
             raise ConfigurationError("endpoints: name the members of the cluster as host:port")
         check_address("listen", self.listen)
@@ -52,20 +55,8 @@ class DoorSettings:
             raise ConfigurationError("TLS needs both: a certificate and its key")
         if self.client_ca and not self.certificate:
             raise ConfigurationError("client_ca: callers can be asked for a certificate only with TLS: give both")
-        self.check_counts("sessions_max")
-        self.check_seconds("timeout_s")
-
-    def check_counts(self, *names: str) -> None:
-        """Raise ConfigurationError unless these settings are above 0."""
-        for name in names:
-            if getattr(self, name) < 1:
-                raise ConfigurationError(f"{name}={getattr(self, name)}: must be above 0")
-
-    def check_seconds(self, *names: str) -> None:
-        """Raise ConfigurationError unless these settings are times above 0 that end."""
-        for name in names:
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ConfigurationError(f"{name}={getattr(self, name)}: must be a number of seconds above 0")
+        check_counts(self, "sessions_max")
+        check_seconds(self, "timeout_s")
 
     def archive_endpoints(self) -> list[str]:
         """Where the members serve the log and topics. Raises ConfigurationError."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from ordo.gateway.doors.settings import DoorSettings, check_address, is_loopback
 from ordo.gateway.kafka.service.topics import NAME, is_door_address
 from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.settings.kinds import check_counts, check_seconds
 
 ALL_ADDRESSES = ("0.0.0.0", "::")
 
@@ -51,8 +52,8 @@ class KafkaSettings(DoorSettings):
         if not is_door_address(self.advertise or f"{host}:1"):
             option = f"--advertise {self.advertise}" if self.advertise else f"--listen {self.listen}"
             raise ConfigurationError(f"{option}: must be host:port in ASCII (of other names the xn-- form), not port 0")
-        self.check_counts("connections_max", "readers_max")
-        self.check_seconds("idle_s")
+        check_counts(self, "connections_max", "readers_max")
+        check_seconds(self, "idle_s")
         if not 1 <= self.lease_s <= 60:
             raise ConfigurationError(f"lease_s={self.lease_s}: must be 1 to 60 seconds")
         if self.network and not NAME.fullmatch(self.network):

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from ordo.cluster.client.connection.endpoints import check_list
 from ordo.cluster.client.settings import ClientSettings
 from ordo.consumers.consumer_member import ConsumerSettings, Start
 from ordo.gateway.doors.settings import is_loopback
 from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.settings.kinds import check_kinds
 
 Body = Literal["json", "payload"]
 BODIES: tuple[Body, ...] = ("json", "payload")
@@ -59,6 +61,8 @@ class WebhookSettings:
     """A message is tried again after these times, doubled with each try."""
 
     def __post_init__(self) -> None:
+        check_list("endpoints", self.endpoints)
+        check_kinds(self)
         consumer = ConsumerSettings(name=self.name, endpoints=self.endpoints, start=self.start, client=self.client)
         consumer.archive_settings()  # checks each endpoint
         check_url(self.url)

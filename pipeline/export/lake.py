@@ -29,6 +29,7 @@ from ordo.pipeline.recordings.reading import Scans
 from ordo.pipeline.recordings.recordings import open_recordings
 from ordo.pipeline.schemas.log_schemas import ready
 from ordo.pipeline.sql.local import load_library, read_part
+from ordo.runtime.settings.kinds import check_counts, check_kinds
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -56,6 +57,10 @@ class LakeSettings:
     """Options of the table's object store."""
     source_storage: Mapping[str, object] | None = None
     """Options of the file system of copies in object storage that are read."""
+
+    def __post_init__(self) -> None:
+        check_kinds(self)
+        check_counts(self, "chunk_bytes")
 
 
 def export_delta(

@@ -28,6 +28,7 @@ from ordo.pipeline.recordings.reading import Scans
 from ordo.pipeline.recordings.recordings import Recording, open_recordings
 from ordo.pipeline.schemas.log_schemas import SCHEMA_KIND, find_schemas, schemas_in
 from ordo.pipeline.sql.local import read_part
+from ordo.runtime.settings.kinds import check_counts, check_kinds
 from ordo.service_api.messages.logged import LoggedSchema
 
 CHUNK_BYTES = 16 << 20
@@ -46,6 +47,10 @@ class FeedSettings:
     """Commits after which small files are merged."""
     keep: timedelta = KEEP
     """How long versions of a table are kept."""
+
+    def __post_init__(self) -> None:
+        check_kinds(self)
+        check_counts(self, "chunk_bytes", "compact_every")
 
 
 def executed(rows: pa.Table) -> pa.Table:

@@ -134,5 +134,7 @@ def test_credentials_that_are_not_there_say_so(tmp_path: Path, monkeypatch: pyte
         credentials_from_environment("NO_SUCH_NAME")()
     with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
         credentials_from_file(tmp_path / "missing")()
-    with pytest.raises(ConfigurationError, match=r"must be bytes, as token\.encode\(\), or callable"):
+    with pytest.raises(
+        ConfigurationError, match=r"credentials of type str: must be bytes or a function; text\.encode\(\) gives bytes"
+    ):
         ClientSettings(credentials="text")  # type: ignore[arg-type]

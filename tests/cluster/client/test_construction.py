@@ -99,7 +99,8 @@ def test_what_is_no_journal_and_no_settings_is_refused_with_what_to_write(wrong:
 
 
 def test_credentials_that_are_a_str_say_how_they_become_bytes() -> None:
-    with pytest.raises(ConfigurationError, match=r"credentials of type str: must be bytes, as token\.encode\(\)"):
+    told = r"credentials of type str: must be bytes or a function; text\.encode\(\) gives bytes"
+    with pytest.raises(ConfigurationError, match=told):
         ClientSettings(credentials="token")  # type: ignore[arg-type]
 
 
@@ -110,7 +111,7 @@ def test_credentials_that_are_a_str_say_how_they_become_bytes() -> None:
         ("egress_term_length_bytes", 96 * 1024, "must be a power of two"),
         ("reconnect", "no", "must be True or False"),
         ("keep_alive_thread", "no", "must be True or False"),
-        ("journal", 5, "must be the path of a file"),
+        ("journal", 5, "must be text"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_at_once(name: str, value: Any, words: str) -> None:

@@ -188,7 +188,7 @@ def test_pauses_double_up_to_a_bound() -> None:
         ({"in_flight_max": 0}, "1 to 256"),
         ({"tries_max": 0}, "1 to 255"),
         ({"timeout_s": 0.0}, "above 0"),
-        ({"timeout_s": float("nan")}, "above 0"),
+        ({"timeout_s": float("nan")}, "a number of seconds"),
         ({"retry_min_s": 2.0, "retry_max_s": 1.0}, "at most"),
     ],
     ids=str,

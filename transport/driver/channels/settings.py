@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from ordo.runtime.agents.idle import IDLE_STRATEGIES
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.native.file_access import ACCESSES
+from ordo.runtime.settings.kinds import check_kinds
 from ordo.runtime.user import user_name
 
 _MS = 1_000_000
@@ -192,6 +193,7 @@ class MediaDriverSettings:
     """How long an idle thread rests at most. Aeron's clients wake nobody, so it is also how late their work is seen."""
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         for field in fields(self):
             value = getattr(self, field.name)
             least = 0 if field.name in _MAY_BE_NONE else 1

@@ -1,0 +1,136 @@
+"""Checks that the fields of a dataclass have values of the kinds that they are annotated with.
+
+Settings that are made in Python have no parser in front of them: without this check `repeats="false"` is true,
+`silence_s="2"` ends with a TypeError where it is used, and `True` is a number of seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields
+from functools import cache
+from numbers import Integral, Real
+from os import PathLike
+from typing import TYPE_CHECKING, NamedTuple
+
+from ordo.runtime.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_UNITS = {"_s": "seconds", "_ns": "nanoseconds", "_bytes": "bytes"}
+"""Units that names end in, for the texts of errors."""
+_SECRETS = ("credential", "secret", "token", "key")
+"""A value whose name has one of these is not shown."""
+
+
+class _Kind(NamedTuple):
+    """What a member of a union takes, and what an error calls it."""
+
+    takes: Callable[[object], bool]
+    allowed: str
+
+
+def _is_number(value: object, wanted: type) -> bool:
+    return isinstance(value, wanted) and not isinstance(value, bool)
+
+
+_PLAIN = {
+    "None": _Kind(lambda value: value is None, "None"),
+    "bool": _Kind(lambda value: isinstance(value, bool), "True or False"),
+    "int": _Kind(lambda value: _is_number(value, Integral), "a whole number"),
+    "float": _Kind(lambda value: _is_number(value, Real) and value == value, "a number"),  # and not NaN
+    "str": _Kind(lambda value: isinstance(value, str | PathLike), "text"),
+    "bytes": _Kind(lambda value: isinstance(value, bytes), "bytes"),
+    "Callable": _Kind(callable, "a function"),
+    "Mapping": _Kind(lambda value: isinstance(value, Mapping), "a mapping"),
+}
+
+
+def _members(annotation: str) -> list[str]:
+    """Return the members of a union."""
+    members, depth = [""], 0
+    for character in annotation:
+        depth += (character == "[") - (character == "]")
+        if character == "|" and not depth:
+            members.append("")
+        else:
+            members[-1] += character
+    return [member.strip() for member in members]
+
+
+def _find_kind(member: str, cls: type) -> _Kind | None:
+    """Return what a member of a union takes; None where that is no class that its module has when it runs."""
+    name, _, inner = member.removesuffix("]").partition("[")
+    if name in ("Sequence", "Collection"):
+        return _list_of(_find_kind(inner, cls))
+    if name in _PLAIN:
+        return _PLAIN[name]
+    for owner in cls.__mro__:
+        found = getattr(sys.modules[owner.__module__], name, None)
+        if isinstance(found, type):
+            return _instance_of(found)
+    return None
+
+
+def _instance_of(wanted: type) -> _Kind:
+    return _Kind(lambda value: isinstance(value, wanted), wanted.__name__)
+
+
+def _list_of(item: _Kind | None) -> _Kind | None:
+    if item is None:
+        return None
+
+    def takes(value: object) -> bool:
+        if isinstance(value, str | bytes) or not isinstance(value, Collection):
+            return False
+        return all(item.takes(one) for one in value)
+
+    return _Kind(takes, f"a list of {item.allowed}")
+
+
+@cache
+def _kinds(cls: type[DataclassInstance]) -> dict[str, list[_Kind]]:
+    """Return what each field takes whose annotation is known as a whole."""
+    known = {}
+    for field in fields(cls):
+        kinds = [_find_kind(member, cls) for member in _members(str(field.type))]
+        if None not in kinds:
+            known[field.name] = [kind for kind in kinds if kind is not None]
+    return known
+
+
+def _error(name: str, value: object, kinds: list[_Kind]) -> ConfigurationError:
+    is_secret = any(word in name for word in _SECRETS)
+    shown = f" of type {type(value).__name__}" if is_secret else f"={value!r}"
+    unit = next((f" of {unit}" for suffix, unit in _UNITS.items() if name.endswith(suffix)), "")
+    allowed = " or ".join(f"{kind.allowed}{unit if 'number' in kind.allowed else ''}" for kind in kinds)
+    hint = "; text.encode() gives bytes" if isinstance(value, str) and _PLAIN["bytes"] in kinds else ""
+    return ConfigurationError(f"{name}{shown}: must be {allowed}{hint}")
+
+
+def check_kinds(settings: DataclassInstance) -> None:
+    """Raise ConfigurationError for a field whose value is not of the kind that its annotation names.
+
+    A whole number is a number, True is none; a path is text. Annotations of which a part is no class, such as an alias
+    of a union, are left to the class of the settings.
+    """
+    for name, kinds in _kinds(type(settings)).items():
+        value = getattr(settings, name)
+        if not any(kind.takes(value) for kind in kinds):
+            raise _error(name, value, kinds)
+
+
+def check_seconds(settings: DataclassInstance, *names: str) -> None:
+    """Raise ConfigurationError unless these fields are times above 0 that end."""
+    for name in names:
+        if not 0 < getattr(settings, name) < float("inf"):
+            raise ConfigurationError(f"{name}={getattr(settings, name)}: must be a number of seconds above 0")
+
+
+def check_counts(settings: DataclassInstance, *names: str) -> None:
+    """Raise ConfigurationError unless these fields are 1 or more."""
+    for name in names:
+        if getattr(settings, name) < 1:
+            raise ConfigurationError(f"{name}={getattr(settings, name)}: must be above 0")
