@@ -37,6 +37,7 @@ from ordo.transport.secure.settings import Encryption
 INVALID_POSITION = int(ErrorCode.INVALID_POSITION)
 """Code of the ArchiveErrors for what was deleted."""
 _MESSAGE = struct.Struct("<HHHHqqqqi")
+_TEMPLATE_ID = ordo_codecs.FEED_MESSAGE.template_id
 FeedStart = int | Literal["live", "oldest"]
 ROUNDS_MAX = 3
 """So often are nodes that do not answer asked for what the others have deleted."""
@@ -68,8 +69,8 @@ def decode_message(topic: str, record: bytes) -> tuple[FeedMessage, int]:
         record
     )
     start = HEADER_LENGTH_BYTES + block_length
-    is_known = (template_id, schema_id) == (ordo_codecs.FEED_MESSAGE.template_id, ordo_codecs.SCHEMA_ID)
-    if not is_known or start < _MESSAGE.size or start > len(record):
+    is_known = template_id == _TEMPLATE_ID and schema_id == ordo_codecs.SCHEMA_ID
+    if not is_known or not _MESSAGE.size <= start <= len(record):
         raise DecodeError(f"feed {topic}: {template_id=} {schema_id=} {block_length=} is no message of a feed")
     return FeedMessage(topic, sequence, position, index, timestamp, record[start:]), previous
 
@@ -291,9 +292,10 @@ class FeedFollower(RecordingFollower):
         def on_record(_: int, record: bytes) -> None:
             message, previous = decode_message(self.topic, record)
             if not self._is_missing and self._admits(message, previous):
-                self._has_begun = True
+                if not self._has_begun:
+                    self._has_begun = True
+                    self._beginning.note_begun()
                 self.cluster.position = message.position
-                self._beginning.note_begun()
                 self.next_sequence = message.sequence + 1
                 handler(message)
 

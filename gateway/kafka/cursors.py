@@ -84,12 +84,12 @@ class Cursor:
         return self._ends[-1] if self._ends else self._asked_bytes
 
     def _on_message(self, message: FeedMessage) -> None:
+        _, number, _, _, timestamp, payload = message
         if not self._messages and not (self.may_jump and self.first_number):
-            self.first_number = message.sequence
-        end = self._total + len(message.payload) + MESSAGE_BYTES
-        self._messages.append(Stored(message.sequence, time_ms(message.timestamp), message.payload))
-        self._ends.append(end)
-        self.next_number = message.sequence + 1
+            self.first_number = number
+        self._messages.append(Stored(number, time_ms(timestamp), payload))
+        self._ends.append(self._total + len(payload) + MESSAGE_BYTES)
+        self.next_number = number + 1
 
     def _trim(self) -> None:
         if not self._ends or self._ends[-1] - self._ends[0] <= WINDOW_BYTES:

@@ -91,7 +91,7 @@ def time_ns(timestamp: int) -> int:
 
 def time_ms(timestamp: int) -> int:
     """Return a timestamp of a log, of whichever unit, in milliseconds since 1970, rounded down."""
-    return time_ns(timestamp) // MILLISECOND_NS
+    return timestamp if timestamp < MICROS_MIN else time_ns(timestamp) // MILLISECOND_NS
 
 
 def timestamp_of_ns(value_ns: int) -> int:
