@@ -1,108 +1,57 @@
-"""`ordo kafka` beside one real Kafka broker, with the same client, in turns: `python -m benchmarks.kafka`.
+"""`ordo kafka` beside real Kafka brokers, with the same client, in turns: `python -m benchmarks.kafka --members 3`.
 
-The client is librdkafka in a process of its own, idempotent, with acks=all and one partition. It sends as fast as it
-can, then at a rate, when the same process reads along and tells how long each record took from the call that sends it.
+As many members as brokers: with three of each, a topic has the replication factor 3 and min.insync.replicas 2. Both are
+warmed up, by windows that do not count, until three of them agree within 3 %; one that never does is marked. For each,
+the table has the median rate, what a message costs each kind of process in time on a processor, and how long one takes
+from the call that sends it to the poll that has it, at a fixed rate.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from benchmarks.kafka_broker import VERSION, KafkaBroker
+from benchmarks.kafka_broker import VERSION, KafkaBrokers
+from benchmarks.kafka_client import CLIENT, PAYLOAD_BYTES, TIMEOUT_S, Figures, Load
+from benchmarks.pairs import WARM_UPS_MAX, warm_up
+from benchmarks.processor import Groups, with_children
 from ordo.deploy.launcher import ROOT, LocalCluster
 
-PAYLOAD_BYTES = 288
-MESSAGES = 100_000
+MESSAGES = 300_000
 RATE = 500
 SECONDS = 6.0
-ROUNDS = 3
-TIMEOUT_S = 120.0
+ROUNDS = 5
 ORDO, KAFKA = "ordo", "kafka"
-_SENT = struct.Struct("<q")
+DOOR, NODES, SERVICES, BROKERS = "door", "members", "services", "brokers"
+KINDS = (CLIENT, DOOR, NODES, SERVICES, BROKERS)
 
 
-class Figures(NamedTuple):
-    """What one run of the client found."""
+class Contender(NamedTuple):
+    """Where the client goes, and the processes that serve it there."""
 
-    messages_per_second: float
-    p50_ms: float
-    p99_ms: float
-
-
-def send_all(address: str, topic: str, count: int) -> float:
-    """Return how many records a second are acknowledged, sent as fast as the client can."""
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "acks": "all"})
-    payload = bytes(PAYLOAD_BYTES)
-    errors: list[Any] = []
-
-    def note(error: Any, _: Any) -> None:
-        if error is not None:
-            errors.append(error)
-
-    producer.list_topics(topic, timeout=TIMEOUT_S)
-    begin_s = time.perf_counter()
-    for _ in range(count):
-        while True:
-            try:
-                producer.produce(topic, payload, on_delivery=note)
-                break
-            except BufferError:
-                producer.poll(0.01)
-        producer.poll(0)
-    assert producer.flush(TIMEOUT_S) == 0 and not errors, errors[:1]
-    return count / (time.perf_counter() - begin_s)
+    address: str
+    groups: Groups
 
 
-def time_records(address: str, topic: str, rate: int, seconds: float) -> list[float]:
-    """Return the ms that records took from the call that sends each to the poll that has it, at a rate."""
-    from confluent_kafka import Consumer, Producer, TopicPartition
+class Result(NamedTuple):
+    """What was found of one contender."""
 
-    producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "acks": "all", "linger.ms": 0})
-    consumer = Consumer({"bootstrap.servers": address, "group.id": topic, "fetch.wait.max.ms": 500})
-    producer.produce(topic, b"first")
-    assert producer.flush(TIMEOUT_S) == 0
-    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT_S)
-    consumer.assign([TopicPartition(topic, 0, end - 1)])
-    assert consumer.poll(TIMEOUT_S) is not None
-    count, sent, found = round(rate * seconds), 0, list[float]()
-    begin_ns, padding = time.perf_counter_ns(), bytes(PAYLOAD_BYTES - _SENT.size)
-    while len(found) < count:
-        due = min(count, (time.perf_counter_ns() - begin_ns) * rate // 1_000_000_000 + 1)
-        while sent < due:
-            producer.produce(topic, _SENT.pack(time.perf_counter_ns()) + padding)
-            sent += 1
-        producer.poll(0)
-        message = consumer.poll(0.0005)
-        if message is not None and message.error() is None:
-            found.append((time.perf_counter_ns() - _SENT.unpack_from(message.value())[0]) / 1e6)
-        assert time.perf_counter_ns() - begin_ns < TIMEOUT_S * 1e9, f"{len(found)} of {count} came"
-    consumer.close()
-    return found
-
-
-def run_client(address: str, topic: str, count: int, seconds: float) -> Figures:
-    """Run the client against one address."""
-    rate = send_all(address, f"{topic}-fast", count)
-    times = sorted(time_records(address, f"{topic}-timed", RATE, seconds))
-    return Figures(rate, times[len(times) // 2], times[len(times) * 99 // 100])
+    runs: Sequence[Figures]
+    is_steady: bool
 
 
 @contextmanager
-def ordo_door(folder: Path, member_count: int, sync: Literal["commit", "none"]) -> Iterator[str]:
-    """Run a cluster with a door, and give the door's address."""
+def ordo_door(folder: Path, member_count: int, sync: Literal["commit", "none"]) -> Iterator[Contender]:
+    """Run a cluster with a door."""
     with LocalCluster("ordo:Topics", root=folder / "cluster", member_count=member_count, sync=sync) as cluster:
         cluster.await_leader(60)
         words = ["kafka", "--endpoints", ",".join(cluster.ingress_endpoints.values()), "--listen", "127.0.0.1:0"]
@@ -110,7 +59,10 @@ def ordo_door(folder: Path, member_count: int, sync: Literal["commit", "none"]) 
         with log_path.open("wb") as log:
             door = subprocess.Popen([sys.executable, "-m", "ordo.cli", *words], cwd=ROOT, stdout=log, stderr=log)
         try:
-            yield cluster.await_value(lambda: _address_in(log_path), "the door's address")
+            address = cluster.await_value(lambda: _address_in(log_path), "the door's address")
+            nodes = [cluster.pid(member_id) for member_id in cluster.ingress_endpoints]
+            services = [child for node in nodes for child in with_children(node)[1:]]
+            yield Contender(address, {DOOR: [door.pid], NODES: nodes, SERVICES: services})
         finally:
             door.kill()
             door.wait()
@@ -122,59 +74,80 @@ def _address_in(log_path: Path) -> str | None:
     return next((str(one["address"]) for one in found), None)
 
 
-def measure(addresses: dict[str, str], rounds: int, count: int, seconds: float) -> dict[str, list[Figures]]:
-    """Run the client against each in turn, so that what else the machine does falls on all alike."""
-    found: dict[str, list[Figures]] = {name: [] for name in addresses}
+def run_client(contender: Contender, topic: str, load: Load) -> Figures:
+    """Run the client once, in a process of its own."""
+    words = [contender.address, topic, json.dumps(load), json.dumps(contender.groups)]
+    command = [sys.executable, "-m", "benchmarks.kafka_client", *words]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=4 * TIMEOUT_S)
+    return Figures(*json.loads(done.stdout))
+
+
+def measure(contenders: dict[str, Contender], load: Load, rounds: int, warm_ups_max: int) -> dict[str, Result]:
+    """Warm up each; then run the client against each in turn, so that what else the machine does falls on all alike."""
+
+    def window_of(contender: Contender) -> Callable[[], float]:
+        only_fast = load._replace(seconds=0.0)
+        return lambda: run_client(contender, "warm-up", only_fast).messages_per_second
+
+    steady = {name: warm_up(window_of(one), warm_ups_max) for name, one in contenders.items()}
+    runs: dict[str, list[Figures]] = {name: [] for name in contenders}
     for number in range(rounds):
-        for name, address in addresses.items():
-            words = ["--client", address, "--topic", f"bench-{number}"]
-            words += ["--messages", str(count), "--seconds", str(seconds)]
-            command = [sys.executable, "-m", "benchmarks.kafka", *words]
-            done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=4 * TIMEOUT_S)
-            found[name].append(Figures(*json.loads(done.stdout)))
-    return found
+        for name, one in contenders.items():
+            runs[name].append(run_client(one, f"bench-{number}", load))
+    return {name: Result(runs[name], steady[name]) for name in contenders}
 
 
-def show(found: dict[str, list[Figures]]) -> str:
+def show(found: dict[str, Result]) -> str:
     """Return the medians as a table, and what they are of Kafka's."""
     names = {ORDO: "ordo kafka", KAFKA: f"Kafka {VERSION}"}
-    lines = ["| | messages a second | p50 | p99 |", "|---|---|---|---|"]
-    medians = {name: Figures(*map(statistics.median, zip(*runs, strict=True))) for name, runs in found.items()}
-    for name, one in medians.items():
-        lines.append(f"| {names[name]} | {one.messages_per_second:,.0f} | {one.p50_ms:.2f} ms | {one.p99_ms:.2f} ms |")
-    own, other = medians[ORDO], medians[KAFKA]
-    times = own.messages_per_second / other.messages_per_second, own.p50_ms / other.p50_ms, own.p99_ms / other.p99_ms
-    lines.append(f"| the first by the second | {times[0]:.2f} | {times[1]:.2f} | {times[2]:.2f} |")
+    lines = ["| | messages a second | p50 | p99 | " + " | ".join(f"us {kind}" for kind in KINDS) + " |"]
+    lines.append("|" + "---|" * (4 + len(KINDS)))
+    for name, one in found.items():
+        rate, p50_ms, p99_ms = _medians(one)
+        costs = [_cost(one.runs, kind) for kind in KINDS]
+        title = names[name] + ("" if one.is_steady else " *")
+        lines.append(f"| {title} | {rate:,.0f} | {p50_ms:.2f} ms | {p99_ms:.2f} ms | " + " | ".join(costs) + " |")
+    times = [own / other for own, other in zip(_medians(found[ORDO]), _medians(found[KAFKA]), strict=True)]
+    lines.append("| the first by the second | " + " | ".join(f"{one:.2f}" for one in times) + " |" + " |" * len(KINDS))
     return "\n".join(lines)
 
 
+def _medians(found: Result) -> tuple[float, float, float]:
+    """Return the messages a second, p50 and p99."""
+    rates, p50s, p99s, _ = zip(*found.runs, strict=True)
+    return statistics.median(rates), statistics.median(p50s), statistics.median(p99s)
+
+
+def _cost(runs: Sequence[Figures], kind: str) -> str:
+    each = [one.microseconds[kind] for one in runs if kind in one.microseconds]
+    return f"{statistics.median(each):.2f}" if each else "-"
+
+
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, or be the client."""
+    """Measure, print the table, and write all figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--client", help=argparse.SUPPRESS)
-    parser.add_argument("--topic", help=argparse.SUPPRESS)
     parser.add_argument("--messages", type=int, default=MESSAGES)
+    parser.add_argument("--rate", type=int, default=RATE, help="of the records that are timed, a second")
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--members", type=int, default=1)
+    parser.add_argument("--warm-ups-max", type=int, default=WARM_UPS_MAX, help="windows that do not count, at most")
+    parser.add_argument("--members", type=int, default=1, help="and as many brokers")
     parser.add_argument(
         "--sync", choices=("commit", "none"), default="none", help="none: left to the kernel, as Kafka does"
     )
     parser.add_argument("--json", help="file for all figures")
     chosen = parser.parse_args(arguments)
-    if chosen.client:
-        print(json.dumps(run_client(chosen.client, chosen.topic, chosen.messages, chosen.seconds)))
-        return
+    load = Load(chosen.messages, chosen.rate, chosen.seconds)
     with (
         tempfile.TemporaryDirectory() as folder,
-        KafkaBroker(Path(folder) / "kafka") as broker,
-        ordo_door(Path(folder), chosen.members, chosen.sync) as address,
+        KafkaBrokers(Path(folder) / "kafka", chosen.members) as brokers,
+        ordo_door(Path(folder), chosen.members, chosen.sync) as door,
     ):
-        addresses = {ORDO: address, KAFKA: broker.address}
-        found = measure(addresses, chosen.rounds, chosen.messages, chosen.seconds)
+        contenders = {ORDO: door, KAFKA: Contender(brokers.address, {BROKERS: brokers.pids})}
+        found = measure(contenders, load, chosen.rounds, chosen.warm_ups_max)
     print(
-        f"{PAYLOAD_BYTES} bytes, acks=all, one partition, {chosen.members} members, sync={chosen.sync}; "
-        f"times at {RATE} a second"
+        f"{PAYLOAD_BYTES} bytes, acks=all, one partition, {chosen.members} members or brokers, sync={chosen.sync}; "
+        f"times at {load.rate} a second; load {os.getloadavg()[0]:.1f}; *: never steady"
     )
     print(show(found))
     if chosen.json:

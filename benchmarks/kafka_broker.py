@@ -1,4 +1,4 @@
-"""One real Kafka broker, in KRaft mode, from the jars of Maven's registry: fetched once, then kept."""
+"""Real Kafka brokers, in KRaft mode, from the jars of Maven's registry: fetched once, then kept."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 </dependencies></project>
 """
 SETTINGS = """process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
+node.id={node}
+controller.quorum.voters={voters}
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
 advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
 log.dirs={folder}/data
-offsets.topic.replication.factor=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
+default.replication.factor={count}
+min.insync.replicas={majority}
+offsets.topic.replication.factor={count}
+transaction.state.log.replication.factor={count}
+transaction.state.log.min.isr={majority}
 group.initial.rebalance.delay.ms=0
 num.partitions=1
 """
@@ -51,46 +53,68 @@ def kafka_jars() -> Path:
     return folder / "jars"
 
 
-class KafkaBroker:
-    """`with KafkaBroker(folder) as broker`: one broker that is its own controller, with its defaults."""
+class KafkaBrokers:
+    """`with KafkaBrokers(folder, 3) as brokers`: brokers that are controllers too, with their defaults.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    Each topic is on all of them, and a record is acknowledged once it is on most.
+    """
+
+    def __init__(self, folder: Path, count: int = 1) -> None:
         self._jars = kafka_jars()
-        port, controller = self._ports = find_ports(2)
-        self.address = f"127.0.0.1:{port}"
-        self._port = port
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "server.properties").write_text(SETTINGS.format(port=port, controller=controller, folder=folder))
-        self._process: subprocess.Popen[bytes] | None = None
+        self._reserved = find_ports(2 * count)
+        self._ports, controllers = self._reserved[:count], self._reserved[count:]
+        self.address = ",".join(f"127.0.0.1:{port}" for port in self._ports)
+        self._folders = [folder / str(node) for node in range(1, count + 1)]
+        self._processes: list[subprocess.Popen[bytes]] = []
+        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in enumerate(controllers, 1))
+        for node, (own, port, controller) in enumerate(zip(self._folders, self._ports, controllers, strict=True), 1):
+            own.mkdir(parents=True, exist_ok=True)
+            (own / "server.properties").write_text(
+                SETTINGS.format(
+                    node=node, voters=voters, port=port, controller=controller, folder=own, count=count,
+                    majority=count // 2 + 1,
+                )
+            )  # fmt: skip
+
+    @property
+    def pids(self) -> list[int]:
+        """The brokers' processes."""
+        return [one.pid for one in self._processes]
 
     def _java(self, *words: str) -> list[str]:
         return ["java", "-Xms1g", "-Xmx1g", "-cp", f"{self._jars}/*", *words]
 
     def __enter__(self) -> Self:
-        settings = str(self._folder / "server.properties")
-        format_words = ("kafka.tools.StorageTool", "format", "-t", "Wm5sUWJkT3BTWjZ3cWxqdw", "-c", settings)
-        log_path = self._folder / "broker.log"
-        with log_path.open("wb") as log:
-            subprocess.run(self._java(*format_words), stdout=log, stderr=log, check=True, timeout=patient(START_S))
-            self._process = subprocess.Popen(self._java("kafka.Kafka", settings), stdout=log, stderr=log)
-        deadline_s = time.monotonic() + patient(START_S)
-        while not self._listens():
-            if self._process.poll() is not None or time.monotonic() > deadline_s:
-                self._end()
-                raise PeerMissingError(f"the broker did not start: {log_path.read_text()[-500:]}")
-            time.sleep(0.2)
+        try:
+            for folder in self._folders:
+                self._start(folder)
+            deadline_s = time.monotonic() + patient(START_S)
+            while not all(map(self._listens, self._ports)):
+                if any(one.poll() is not None for one in self._processes) or time.monotonic() > deadline_s:
+                    logs = [(one / "broker.log").read_text()[-500:] for one in self._folders]
+                    raise PeerMissingError(f"the brokers did not start: {logs}")
+                time.sleep(0.2)
+        except BaseException:
+            self._end()
+            raise
         return self
 
-    def _listens(self) -> bool:
+    def _start(self, folder: Path) -> None:
+        settings = str(folder / "server.properties")
+        format_words = ("kafka.tools.StorageTool", "format", "-t", "Wm5sUWJkT3BTWjZ3cWxqdw", "-c", settings)
+        with (folder / "broker.log").open("wb") as log:
+            subprocess.run(self._java(*format_words), stdout=log, stderr=log, check=True, timeout=patient(START_S))
+            self._processes.append(subprocess.Popen(self._java("kafka.Kafka", settings), stdout=log, stderr=log))
+
+    def _listens(self, port: int) -> bool:
         with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self._port)) == 0
+            return probe.connect_ex(("127.0.0.1", port)) == 0
 
     def _end(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-        release_ports(self._ports)
+        for one in self._processes:
+            one.kill()
+            one.wait()
+        release_ports(self._reserved)
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._end()
