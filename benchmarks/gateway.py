@@ -1,8 +1,8 @@
 """Requests a second through a gateway, beside bare grpcio with the same messages: `python -m benchmarks.gateway`.
 
-Three processes: the cluster's one node with an echo, the server (the gateway, or a grpc.aio server that answers by
-itself), and this one, the caller. The two servers take turns, kind by kind. Processor time of the server tells more
-than the rate where others load the machine.
+The cluster's one node with an echo, the servers (a grpc.aio server that answers by itself, a gateway, and a gateway
+with workers), and this process, the caller, which has CONNECTIONS with each. The servers take turns, kind by kind.
+Processor time of a server, with all its workers, tells more than the rate where others load the machine.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, ExitStack
 from typing import Any, NamedTuple
 
 import grpc
 
+from benchmarks.processor import processor_s, with_children
 from ordo.deploy.launcher import ROOT, LocalCluster
 from ordo.service_api import ordo_pb2 as pb
 from ordo.service_api import ordo_pb2_grpc
@@ -29,7 +29,9 @@ from ordo.service_api import ordo_pb2_grpc
 SECONDS = 2.0
 ROUNDS = 5
 UNARY_CALLERS = 64
-STREAMS = 4
+STREAMS = 8
+CONNECTIONS = 8
+WORKERS = 2
 WINDOW = 2_048
 PAYLOAD = bytes(32)
 POSITION = 1 << 40
@@ -61,13 +63,13 @@ async def serve_bare() -> None:
     await server.wait_for_termination()
 
 
-async def measure_unary(stub: Any) -> int:
+async def measure_unary(stubs: Sequence[Any]) -> int:
     """Requests of UNARY_CALLERS identities, each with one request under way."""
     end_s = time.perf_counter() + SECONDS
     counts = [0] * UNARY_CALLERS
 
     async def call(index: int) -> None:
-        identity = os.urandom(16)
+        identity, stub = os.urandom(16), stubs[index % len(stubs)]
         while time.perf_counter() < end_s:
             number = counts[index] + 1
             await stub.Submit(
@@ -103,18 +105,21 @@ async def measure_stream(stub: Any, batch_length: int) -> int:
     return answered
 
 
-async def measure_streams(stub: Any, batch_length: int) -> int:
+async def measure_streams(stubs: Sequence[Any], batch_length: int) -> int:
     """Requests of STREAMS streams at a time, each of an identity of its own."""
-    return sum(await asyncio.gather(*(measure_stream(stub, batch_length) for _ in range(STREAMS))))
+    ways = [stubs[index % len(stubs)] for index in range(STREAMS)]
+    return sum(await asyncio.gather(*(measure_stream(one, batch_length) for one in ways)))
 
 
-KINDS: dict[str, Callable[[Any], Awaitable[int]]] = {
+KINDS: dict[str, Callable[[Sequence[Any]], Awaitable[int]]] = {
     f"unary, {UNARY_CALLERS} callers": measure_unary,
-    "a stream, 1 payload in a message": lambda stub: measure_stream(stub, 1),
-    f"{STREAMS} streams, 1 payload in a message": lambda stub: measure_streams(stub, 1),
-    "a stream, 100 payloads in a message": lambda stub: measure_stream(stub, 100),
-    f"{STREAMS} streams, 100 payloads in a message": lambda stub: measure_streams(stub, 100),
+    "a stream, 1 payload in a message": lambda stubs: measure_stream(stubs[0], 1),
+    f"{STREAMS} streams, 1 payload in a message": lambda stubs: measure_streams(stubs, 1),
+    "a stream, 100 payloads in a message": lambda stubs: measure_stream(stubs[0], 100),
+    f"{STREAMS} streams, 100 payloads in a message": lambda stubs: measure_streams(stubs, 100),
 }
+OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1)]
+"""Else all channels of a process to one address are one connection, which one worker serves."""
 
 
 class Server(NamedTuple):
@@ -124,9 +129,8 @@ class Server(NamedTuple):
     pid: int
 
     def cpu_s(self) -> float:
-        """Processor time that it has taken."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Processor time that it has taken, with its workers."""
+        return sum(map(processor_s, with_children(self.pid)))
 
 
 class Figure(NamedTuple):
@@ -154,16 +158,20 @@ def start(stack: ExitStack, *words: str) -> Server:
 
 async def measure(server: Server, kind: str) -> Figure:
     """One round of one kind of call."""
-    async with grpc.aio.insecure_channel(server.address) as channel:
-        stub = ordo_pb2_grpc.SequencerStub(channel)  # type: ignore[no-untyped-call]
+    async with AsyncExitStack() as stack:
+        stubs = []
+        for _ in range(CONNECTIONS):
+            channel = await stack.enter_async_context(grpc.aio.insecure_channel(server.address, OWN_CONNECTION))
+            stubs.append(ordo_pb2_grpc.SequencerStub(channel))  # type: ignore[no-untyped-call]
         cpu_s, began_s = server.cpu_s(), time.perf_counter()
-        count = await KINDS[kind](stub)
+        count = await KINDS[kind](stubs)
         return Figure(count / (time.perf_counter() - began_s), (server.cpu_s() - cpu_s) / count * 1e6)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gateway")
     parser.add_argument("--bare", action="store_true", help="serve the echo of bare grpcio")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--members", type=int, default=1, help="nodes of the cluster")
     chosen = parser.parse_args()
     if chosen.bare:
@@ -176,18 +184,20 @@ def main() -> None:
     ):
         cluster.await_leader(60)
         endpoints = ",".join(cluster.ingress_endpoints.values())
+        words = ("-m", "ordo.cli", "gateway", "--endpoints", endpoints, "--listen", "127.0.0.1:0")
         servers = {
-            "bare": start(stack, "-m", "benchmarks.gateway", "--bare"),
-            "gateway": start(stack, "-m", "ordo.cli", "gateway", "--endpoints", endpoints, "--listen", "127.0.0.1:0"),
+            "bare grpcio": start(stack, "-m", "benchmarks.gateway", "--bare"),
+            "gateway": start(stack, *words),
+            f"{WORKERS} workers": start(stack, *words, "--workers", str(WORKERS)),
         }
-        for _ in range(ROUNDS):
+        for _ in range(chosen.rounds):
             for kind in KINDS:
                 for name, server in servers.items():
                     found.setdefault((kind, name), []).append(asyncio.run(measure(server, kind)))
-    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, medians of {ROUNDS}, {len(PAYLOAD)} bytes")
-    print(f"{'':38}  {'bare grpcio':>22}  {'gateway':>22}")
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, medians of {chosen.rounds}, {len(PAYLOAD)} bytes")
+    print(f"{'':38}" + "".join(f"  {name:>22}" for name in servers))
     for kind in KINDS:
-        print(f"{kind:38}  {describe(found[kind, 'bare'])}  {describe(found[kind, 'gateway'])}")
+        print(f"{kind:38}" + "".join(f"  {describe(found[kind, name])}" for name in servers))
 
 
 def describe(figures: list[Figure]) -> str:
