@@ -180,14 +180,14 @@ explore: build #: go through every order of events within bounds: STATES=100000 
 test-thorough: build .venv/.all #: find every bug that is planted in simulated clusters, and go through further seeds, mutants and counts; CI does
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m thorough $(ARGS)
 
-SOAKS := tests/transport/test_soak.py tests/cluster/integration/test_soak.py
+SOAKS := tests/transport/test_soak.py tests/cluster/integration/test_soak.py tests/gateway/kafka/test_soak.py
 
-test-soak: build .venv/.all #: pass the tests that take minutes: whole benchmarks, a streaming query killed with SIGKILL, an older Aeron, Spark's clusters, an application each second, a driver and a cluster for five minutes
+test-soak: build .venv/.all #: pass the tests that take minutes: whole benchmarks, a streaming query killed with SIGKILL, an older Aeron, Spark's clusters, an application each second, a driver, a cluster and a door for Kafka's clients for five minutes
 	$(BIN)/python -m pytest -q -n0 -m soak $(addprefix --ignore=,$(SOAKS)) $(ARGS)
 	SOAK_MINUTES=5 $(BIN)/python -m pytest -q -n0 $(SOAKS)
 	ORDO_CONSENSUS_SEEDS=2000 $(BIN)/python -m pytest -q -n $(JOBS) tests/consensus/test_simulation.py
 
-soak: build #: work at half speed for MINUTES=60: one driver with loss, slow, stopped and killed clients; then a cluster with a snapshot a minute
+soak: build #: work at half speed for MINUTES=60: one driver with loss, slow, stopped and killed clients; then a cluster with a snapshot a minute; then ordo kafka with a group whose members come and go
 	SOAK_MINUTES=$(or $(MINUTES),60) $(BIN)/python -m pytest -q -n0 -s $(or $(ARGS),$(SOAKS))
 
 NEMESIS_VERDICT := build/nemesis/verdict.txt
@@ -228,7 +228,7 @@ bench-peers: build #: measure clusters beside Aeron's, etcd and NATS, about 5 mi
 bench-attacks: build #: measure what a flood of datagrams costs a cluster; JSON=file keeps the figures
 	$(BIN)/python -m benchmarks.attacks $(if $(JSON),--json $(JSON))
 
-bench-kafka: build .venv/.all #: measure ordo kafka beside a Kafka broker from Maven with one client, about 5 minutes; JSON=file ARGS="--members 3 --sync commit"
+bench-kafka: build .venv/.all #: measure ordo kafka beside Kafka brokers from Maven, as many as members, with one client, about 5 minutes; JSON=file ARGS="--members 3 --sync commit"
 	$(BIN)/python -m benchmarks.kafka $(if $(JSON),--json $(JSON)) $(ARGS)
 
 bench-readers: build #: measure readers of the log, one that catches up, and an application; JSON=file keeps the figures

@@ -53,7 +53,7 @@ STEPS = (
     Step("stores", "test-stores", 30, ("java",)),
     Step("clients", "test-clients", 60, ("go", "mvn", "javac", "npm", "cargo", "openssl")),
     Step("long", "test-soak", 120, ("java",)),
-    Step("soak", "soak MINUTES=60", 180),
+    Step("soak", "soak MINUTES=60", 240),
     Step("fuzz", "fuzz FUZZ_SECONDS=300", 240, ("gcc",)),
     Step("load", "test-under-load RUNS=1", 180),
     Step("sessions", "test-sessions", 60),
