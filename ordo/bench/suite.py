@@ -18,9 +18,10 @@
     encryption             by kind (plain, encrypted): `msgs_per_s` and `rtt_us` by size, cython service inline, sync
                            none, native client, medians; `encryption_cost` by size: what is lost. Not part of `all`
     requests               by kind (raw, typed, request, typed request): `rtt_us` and `msgs_per_s` of one Python client,
-                           Python service, sync none, `window` messages and batches of 4,096 requests; medians;
+                           Python service, sync none, `window` messages and batches of 4,096 requests, and `cpu_us`,
+                           what client and members take of a processor for one of these; medians;
                            `request_cost_percent` by percentile: what a round trip takes longer; `typed_cost_percent`
-                           by kind: the same for messages with types, and `msgs_per_s` more. Not part of `all`
+                           by kind: the same for messages with types, and `msgs_per_s` and `cpu` more. Not part of `all`
     snapshot_pause_ms      by kind (forked, standing), of one member with a service of `snapshot_state_mb` MiB in
                            Python objects: the longest round trip before and during a snapshot, and the fork itself,
                            in ms; `round_trips` that were made during it. Not part of `all`

@@ -1,8 +1,12 @@
 """The fields, groups and data of a message, read and written by their class (docs/spec/sbe-encoding.md)."""
 
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
+
+cdef extern from "Python.h":
+    object _PyObject_GC_New(PyTypeObject*)
 
 cdef enum Kind:
     SIGNED = 0
@@ -41,6 +45,7 @@ cdef struct Cursor:
     Py_ssize_t version
     Py_ssize_t empty_rows_left
     Py_ssize_t empty_rows_max
+    bint has_doubt        # whether something that was read may be what cannot be written; without: it can be, for sure
 
 cdef inline uint64_t load(const uint8_t* at, Py_ssize_t length, bint swaps) noexcept nogil:
     cdef uint64_t value = 0
@@ -84,6 +89,29 @@ cdef inline int64_t signed(uint64_t value, Py_ssize_t length) noexcept nogil:
     return <int64_t>(value << unused) >> unused
 
 
+cdef inline void fill_slot(object owner, Py_ssize_t slot, object value) noexcept:
+    """Set a slot that nothing was put into yet."""
+    Py_INCREF(value)
+    (<PyObject**>(<char*><PyObject*>owner + slot))[0] = <PyObject*>value
+
+
+cdef inline object new_untracked(object of_class, Py_ssize_t size):
+    """Make an object whose slots are empty, and which the garbage collector does not look at.
+
+    It need not where what the slots get refers to no other object: nothing is reachable from it that it could free.
+    """
+    made = _PyObject_GC_New(<PyTypeObject*>of_class)
+    memset(<char*><PyObject*>made + sizeof(PyObject), 0, size - sizeof(PyObject))
+    return made
+
+
+cdef inline uint64_t count_max(Py_ssize_t size) noexcept nogil:
+    """Return the greatest count or length that travels in as many bytes: the largest number stands for null."""
+    return (<uint64_t>1 << 8 * size) - 2
+
+
+cdef Py_ssize_t slot_of(object of_class, str name) except -1
+cdef bint has_only(object of_class, Py_ssize_t count)
 cdef int check_class(object value, object of_class) except -1
 
 cdef class Names:
@@ -104,6 +132,8 @@ cdef class BlockCodec:
     cdef list _names, _helpers, _defaults, _allowed
     cdef dict _places              # name -> index
     cdef tuple _groups, _data
+    cdef bint _is_plain            # its values refer to no other objects
+    cdef Py_ssize_t _size          # of an object, in memory
     # `lacks`: whether the value may lack what an older message has not, though that cannot be written
     cdef Py_ssize_t _size_of(self, object value) except -1
     cdef Py_ssize_t _write(self, object value, uint8_t* at, Py_ssize_t room, bint lacks) except -1
@@ -113,10 +143,13 @@ cdef class BlockCodec:
     cdef bint _write_real(self, FieldPlan* plan, double real, uint8_t* at) noexcept
     cdef bint _write_mantissa(self, FieldPlan* plan, object mantissa, uint8_t* at) except -1
     cdef object _read(self, Cursor* cursor, Py_ssize_t length)
-    cdef object _read_block(self, const uint8_t* at, Py_ssize_t length, Py_ssize_t version)
-    cdef object _find_field(self, Py_ssize_t index, const uint8_t* at, Py_ssize_t length, Py_ssize_t version)
-    cdef object _read_field(self, Py_ssize_t index, const uint8_t* at)
-    cdef object _read_real(self, FieldPlan* plan, uint64_t bits)
+    # `doubt` is set, and never reset: see Cursor.has_doubt
+    cdef object _read_block(self, const uint8_t* at, Py_ssize_t length, Py_ssize_t version, bint* doubt)
+    cdef object _find_field(self, Py_ssize_t index, const uint8_t* at, Py_ssize_t length, Py_ssize_t version, bint* doubt)
+    cdef object _read_field(self, Py_ssize_t index, const uint8_t* at, bint* doubt)
+    cdef object _read_real(self, FieldPlan* plan, uint64_t bits, bint* doubt)
+    cdef object _read_decimal(self, FieldPlan* plan, uint64_t bits, object scale, bint* doubt)
+    cdef object _read_member(self, FieldPlan* plan, Py_ssize_t index, uint64_t bits, bint* doubt)
 
 cdef class Group:
     cdef readonly str name

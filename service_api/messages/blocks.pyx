@@ -8,7 +8,6 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_AsStringAndSize, PyBytes_F
 from cpython.float cimport PyFloat_AsDouble, PyFloat_FromDouble
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.object cimport PyObject, PyTypeObject
-from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeLatin1, PyUnicode_DecodeUTF8
 from libc.math cimport isinf, isnan
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -59,15 +58,25 @@ cdef Py_ssize_t slot_of(object of_class, str name) except -1:
     return (<PyMemberDescrObject*><PyObject*>descriptor).d_member.offset
 
 
+cdef bint has_only(object of_class, Py_ssize_t count):
+    """Return whether the objects of a class have as many slots and nothing else, such as a `__dict__`."""
+    if of_class.__dictoffset__ or of_class.__weakrefoffset__:
+        return False
+    return of_class.__basicsize__ == sizeof(PyObject) + count * sizeof(void*)
+
+
 cdef inline object get_slot(object owner, Py_ssize_t slot):
     cdef PyObject* found = (<PyObject**>(<char*><PyObject*>owner + slot))[0]
     return None if found is NULL else <object>found
 
 
-cdef inline void fill_slot(object owner, Py_ssize_t slot, object value) noexcept:
-    """Set a slot that nothing was put into yet."""
-    Py_INCREF(value)
-    (<PyObject**>(<char*><PyObject*>owner + slot))[0] = <PyObject*>value
+cdef inline bint is_beyond(FieldPlan* plan, uint64_t bits) noexcept nogil:
+    """Return whether an integer is beyond the range of what can be written."""
+    cdef int64_t number
+    if plan.low >= 0:
+        return bits < <uint64_t>plan.low or bits > plan.high
+    number = signed(bits, plan.length)
+    return number < plan.low or (number >= 0 and <uint64_t>number > plan.high)
 
 
 cdef int check_class(object value, object of_class) except -1:
@@ -135,6 +144,11 @@ cdef class BlockCodec:
             self._defaults.append(default)
             self._allowed.append(allowed)
             self._places[name] = index
+        self._size = of_class.__basicsize__
+        self._is_plain = not groups and has_only(of_class, len(fields) + len(data))
+        for index in range(self._field_count):
+            if self._fields[index].kind == COMPOSITE:
+                self._is_plain = False
 
     def __dealloc__(self):
         PyMem_Free(self._fields)
@@ -269,7 +283,7 @@ cdef class BlockCodec:
         """Read a whole block whose fields take `length` bytes."""
         if length < 0 or length > cursor.end - cursor.offset:
             raise MessageError(f"{self.of_class.__name__} of {length} bytes reaches beyond the message")
-        made = self._read_block(cursor.data + cursor.offset, length, cursor.version)
+        made = self._read_block(cursor.data + cursor.offset, length, cursor.version, &cursor.has_doubt)
         cursor.offset += length
         for group in self._groups:
             fill_slot(made, (<Group>group)._slot, (<Group>group)._read(cursor))
@@ -277,37 +291,44 @@ cdef class BlockCodec:
             fill_slot(made, (<VariableData>data)._slot, (<VariableData>data)._read(cursor))
         return made
 
-    cdef object _read_block(self, const uint8_t* at, Py_ssize_t length, Py_ssize_t version):
+    cdef object _read_block(self, const uint8_t* at, Py_ssize_t length, Py_ssize_t version, bint* doubt):
         """Make an object of the values of one block; those that are not there have their defaults (§7)."""
         cdef Py_ssize_t index
         cdef FieldPlan* plan
         cdef uint64_t bits
-        made = PyType_GenericAlloc(<PyTypeObject*>self.of_class, 0)
+        if self._is_plain:
+            made = new_untracked(self.of_class, self._size)
+        else:
+            made = PyType_GenericAlloc(<PyTypeObject*>self.of_class, 0)
         for index in range(self._field_count):
             plan = &self._fields[index]
             if plan.kind > UNSIGNED or plan.place + plan.length > length or plan.since > version:
-                fill_slot(made, plan.slot, self._find_field(index, at, length, version))
+                fill_slot(made, plan.slot, self._find_field(index, at, length, version, doubt))
                 continue
             bits = load(at + plan.place, plan.length, self._swaps)      # as _read_field, without a call
             if plan.is_optional and bits == plan.null:
                 fill_slot(made, plan.slot, None)
-            elif plan.kind == SIGNED:
+                continue
+            if is_beyond(plan, bits):
+                doubt[0] = True
+            if plan.kind == SIGNED:
                 fill_slot(made, plan.slot, PyLong_FromLongLong(signed(bits, plan.length)))
             else:
                 fill_slot(made, plan.slot, PyLong_FromUnsignedLongLong(bits))
         return made
 
-    cdef object _find_field(self, Py_ssize_t index, const uint8_t* at, Py_ssize_t length, Py_ssize_t version):
+    cdef object _find_field(self, Py_ssize_t index, const uint8_t* at, Py_ssize_t length, Py_ssize_t version, bint* doubt):
         """Read a field of a block, or return its default where the block is of a version that had none."""
         cdef FieldPlan* plan = &self._fields[index]
         if plan.place + plan.length <= length and plan.since <= version:
-            return self._read_field(index, at + plan.place)
+            return self._read_field(index, at + plan.place, doubt)
         if plan.since == 0:
             raise MessageError(f"{self.of_class.__name__}: {length} bytes are too short for {self._names[index]}")
+        doubt[0] = True                # a default may be anything
         # a composite can be changed, which must not change what the next message has
         return deepcopy(self._defaults[index]) if plan.kind == COMPOSITE else self._defaults[index]
 
-    cdef object _read_field(self, Py_ssize_t index, const uint8_t* at):
+    cdef object _read_field(self, Py_ssize_t index, const uint8_t* at, bint* doubt):
         cdef FieldPlan* plan = &self._fields[index]
         cdef uint64_t bits
         cdef Py_ssize_t length
@@ -324,10 +345,10 @@ cdef class BlockCodec:
         if plan.kind == ARRAY:
             return helper.unpack(PyBytes_FromStringAndSize(<char*>at, plan.length))
         if plan.kind == COMPOSITE:
-            return (<BlockCodec>helper)._read_block(at, plan.length, 0xFFFF)
+            return (<BlockCodec>helper)._read_block(at, plan.length, 0xFFFF, doubt)
         bits = load(at, plan.length, self._swaps)
         if plan.kind == REAL:
-            return self._read_real(plan, bits)
+            return self._read_real(plan, bits, doubt)
         if plan.is_optional and bits == plan.null:
             return None
         if plan.kind == SIGNED:
@@ -339,20 +360,32 @@ cdef class BlockCodec:
                 raise MessageError(f"{self.of_class.__name__}.{self._names[index]} is {bits}: no Boolean, which is 0 or 1")
             return bits == 1
         if plan.kind == DECIMAL:
-            if plan.low < 0:
-                return EXACT.scaleb(Decimal(PyLong_FromLongLong(signed(bits, plan.length))), -helper)
-            return EXACT.scaleb(Decimal(PyLong_FromUnsignedLongLong(bits)), -helper)
+            return self._read_decimal(plan, bits, helper, doubt)
+        return self._read_member(plan, index, bits, doubt)
+
+    cdef object _read_decimal(self, FieldPlan* plan, uint64_t bits, object scale, bint* doubt):
+        if is_beyond(plan, bits):
+            doubt[0] = True
+        if plan.low < 0:
+            return EXACT.scaleb(Decimal(PyLong_FromLongLong(signed(bits, plan.length))), -scale)
+        return EXACT.scaleb(Decimal(PyLong_FromUnsignedLongLong(bits)), -scale)
+
+    cdef object _read_member(self, FieldPlan* plan, Py_ssize_t index, uint64_t bits, bint* doubt):
+        """Return the member of an enumeration, or flags."""
+        cdef Names names = self._helpers[index]
         if plan.low < 0 and plan.kind != FLAGS:        # bits have no sign
-            found = (<Names>helper).member(PyLong_FromLongLong(signed(bits, plan.length)))
+            found = names.member(PyLong_FromLongLong(signed(bits, plan.length)))
         else:
-            found = (<Names>helper).member(PyLong_FromUnsignedLongLong(bits))
+            found = names.member(PyLong_FromUnsignedLongLong(bits))
         if found is None:
             raise MessageError(
-                f"{self.of_class.__name__}.{self._names[index]} is {bits}, which no {helper.of_class.__name__} has"
+                f"{self.of_class.__name__}.{self._names[index]} is {bits}, which no {names.of_class.__name__} has"
             )
+        if type(found) is not names.of_class:          # flags may be made so that bits without a name are an int
+            doubt[0] = True
         return found
 
-    cdef object _read_real(self, FieldPlan* plan, uint64_t bits):
+    cdef object _read_real(self, FieldPlan* plan, uint64_t bits, bint* doubt):
         cdef double real
         cdef float single
         if plan.length == 4:
@@ -360,7 +393,11 @@ cdef class BlockCodec:
             real = single
         else:
             memcpy(&real, &bits, 8)
-        return None if plan.is_optional and isnan(real) else PyFloat_FromDouble(real)
+        if isnan(real):
+            if plan.is_optional:
+                return None
+            doubt[0] = True
+        return PyFloat_FromDouble(real)
 
 
 cdef class Group:
@@ -396,10 +433,10 @@ cdef class Group:
 
     cdef Py_ssize_t _write(self, object value, uint8_t* at, Py_ssize_t room, bint lacks) except -1:
         cdef Py_ssize_t written = self.dimension_length
-        cdef uint64_t count_max = (<uint64_t>1 << 8 * self._count_size) - 2    # the largest stands for null
+        cdef uint64_t most = count_max(self._count_size)
         rows = get_slot(value, self._slot)
-        if <uint64_t>len(rows) > count_max or room < written:
-            raise MessageError(f"{self.name} has {len(rows)} rows: allowed are up to {count_max}")
+        if <uint64_t>len(rows) > most or room < written:
+            raise MessageError(f"{self.name} has {len(rows)} rows: allowed are up to {most}")
         memset(at, 0, written)
         store(at + self._length_place, self.codec.block_length, self._length_size, self._swaps)
         store(at + self._count_place, len(rows), self._count_size, self._swaps)
@@ -417,6 +454,8 @@ cdef class Group:
             raise MessageError(f"{self.name}: the message ends before it")
         length = load(cursor.data + cursor.offset + self._length_place, self._length_size, self._swaps)
         count = load(cursor.data + cursor.offset + self._count_place, self._count_size, self._swaps)
+        if <uint64_t>count > count_max(self._count_size):
+            cursor.has_doubt = True
         cursor.offset += self.dimension_length
         while count > 0:
             start = cursor.offset
@@ -463,7 +502,7 @@ cdef class VariableData:
     cdef Py_ssize_t _write(self, object value, uint8_t* at, Py_ssize_t room) except -1:
         cdef Py_ssize_t length
         cdef const uint8_t* data = self._bytes_of(value, &length)
-        cdef uint64_t length_max = min((<uint64_t>1 << 8 * self._length_size) - 2, <uint64_t>DATA_LENGTH_MAX)
+        cdef uint64_t length_max = min(count_max(self._length_size), <uint64_t>DATA_LENGTH_MAX)
         if <uint64_t>length > length_max or room < self._length_size + length:
             raise MessageError(f"{self.name} has {length} bytes: allowed are up to {length_max}")
         store(at, length, self._length_size, self._swaps)
@@ -481,6 +520,8 @@ cdef class VariableData:
         cursor.offset += self._length_size
         if length > cursor.end - cursor.offset:
             raise MessageError(f"{self.name} of {length} bytes reaches beyond the message")
+        if <uint64_t>length > min(count_max(self._length_size), <uint64_t>DATA_LENGTH_MAX):
+            cursor.has_doubt = True
         data = <char*>cursor.data + cursor.offset
         cursor.offset += length
         if not self.is_text:

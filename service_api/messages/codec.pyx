@@ -26,27 +26,31 @@ cdef enum:
 
 cdef dict CODECS = {}          # class -> its MessageCodec
 
-ctypedef object (*Read)(object reader, const uint8_t* data, Py_ssize_t length, Py_ssize_t empty_rows_max)
+ctypedef object (*Read)(object reader, const uint8_t* data, Py_ssize_t length, Py_ssize_t empty_rows_max, bint* doubt)
 
 
-cdef object read_payload(object payload, object reader, Read read, Py_ssize_t empty_rows_max):
+cdef object read_payload(object payload, object reader, Read read, Py_ssize_t empty_rows_max, bint* doubt):
     """Have a reader read the bytes of a payload where they lie."""
     cdef Py_buffer buffer
     if PyBytes_CheckExact(payload):
-        return read(reader, <const uint8_t*>PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload), empty_rows_max)
+        return read(
+            reader, <const uint8_t*>PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload), empty_rows_max, doubt
+        )
     PyObject_GetBuffer(payload, &buffer, PyBUF_SIMPLE)
     try:
-        return read(reader, <const uint8_t*>buffer.buf, buffer.len, empty_rows_max)
+        return read(reader, <const uint8_t*>buffer.buf, buffer.len, empty_rows_max, doubt)
     finally:
         PyBuffer_Release(&buffer)
 
 
-cdef object read_one(object reader, const uint8_t* data, Py_ssize_t length, Py_ssize_t empty_rows_max):
-    return (<MessageCodec>reader)._decode_at(data, length, empty_rows_max)
+cdef object read_one(object reader, const uint8_t* data, Py_ssize_t length, Py_ssize_t empty_rows_max, bint* doubt):
+    return (<MessageCodec>reader)._decode_at(data, length, empty_rows_max, doubt)
 
 
-cdef object read_any(object reader, const uint8_t* data, Py_ssize_t length, Py_ssize_t empty_rows_max):
-    return (<MessageSet>reader)._decode_at(data, length, empty_rows_max)
+cdef object read_any(object reader, const uint8_t* data, Py_ssize_t length, Py_ssize_t empty_rows_max, bint* doubt):
+    cdef MessageSet messages = reader
+    cdef MessageCodec codec = messages.find(messages.codecs, data, length)
+    return codec._decode_at(data, length, empty_rows_max, doubt)
 
 
 cdef int check_header_length(Py_ssize_t length) except -1:
@@ -72,6 +76,7 @@ cdef class MessageCodec(BlockCodec):
         header: tuple[int, int, int],
     ) -> None:
         self.template_id, self.schema_id, self.version = header
+        self._read_answer = getattr(of_class, "__ordo_read__", None)
         CODECS[of_class] = self
 
     cpdef bytes encode(self, object message):
@@ -99,15 +104,18 @@ cdef class MessageCodec(BlockCodec):
 
     cpdef object decode(self, object payload):
         """Return the message that `payload` is. Raises MessageError when it is none of this class."""
-        return read_payload(payload, self, read_one, EMPTY_ROWS_MAX)
+        cdef bint unused = False
+        return read_payload(payload, self, read_one, EMPTY_ROWS_MAX, &unused)
 
-    cdef object _decode_at(self, const uint8_t* data, Py_ssize_t length, Py_ssize_t empty_rows_max):
+    cdef object _decode_at(self, const uint8_t* data, Py_ssize_t length, Py_ssize_t empty_rows_max, bint* doubt):
         cdef Cursor cursor
         cdef Py_ssize_t block_length = self._check_header(data, length)
         cursor.data, cursor.offset, cursor.end = data, HEADER_LENGTH, length
         cursor.version = load(data + 6, 2, self._swaps)
         cursor.empty_rows_max = cursor.empty_rows_left = empty_rows_max
+        cursor.has_doubt = False
         made = self._read(&cursor, block_length)
+        doubt[0] = cursor.has_doubt
         if cursor.offset < length and cursor.version <= self.version:
             raise MessageError(f"{self.of_class.__name__}: {length - cursor.offset} bytes follow its end")
         return made
@@ -131,24 +139,27 @@ cdef class MessageSet:
     def __init__(self, schema_id: int, is_big_endian: bool, codecs: list) -> None:
         self._schema_id = schema_id
         self._swaps = is_big_endian
-        self._codecs = {(<MessageCodec>one).template_id: one for one in codecs}
+        self.codecs = {(<MessageCodec>one).template_id: one for one in codecs}
 
     def decode(self, payload: object) -> object:
         """Return the message that `payload` is. Raises MessageError for what the schema lacks, and as `decode` does."""
-        return read_payload(payload, self, read_any, EMPTY_ROWS_MAX)
+        cdef bint unused = False
+        return read_payload(payload, self, read_any, EMPTY_ROWS_MAX, &unused)
 
     def decode_recorded(self, bytes payload not None) -> object:
         """As `decode`, with no more rows without bytes than the payload has bytes."""
-        return read_payload(payload, self, read_any, min(EMPTY_ROWS_MAX, len(payload)))
+        cdef bint unused = False
+        return read_payload(payload, self, read_any, min(EMPTY_ROWS_MAX, len(payload)), &unused)
 
-    cdef object _decode_at(self, const uint8_t* data, Py_ssize_t length, Py_ssize_t empty_rows_max):
+    cdef object find(self, dict by_id, const uint8_t* data, Py_ssize_t length):
+        """Return what there is for the message that begins here, by its id. Raises MessageError for one of no schema."""
         cdef PyObject* found = NULL
         check_header_length(length)
         if <int>load(data + 4, 2, self._swaps) == self._schema_id:
-            found = PyDict_GetItemWithError(self._codecs, <int>load(data + 2, 2, self._swaps))
+            found = PyDict_GetItemWithError(by_id, <int>load(data + 2, 2, self._swaps))
         if found is not NULL:
-            return (<MessageCodec>found)._decode_at(data, length, empty_rows_max)
-        known = ", ".join(f"{one.of_class.__name__} ({one.template_id})" for one in self._codecs.values())
+            return <object>found
+        known = ", ".join(f"{one.of_class.__name__} ({one.template_id})" for one in self.codecs.values())
         raise MessageError(
             f"message {load(data + 2, 2, self._swaps)} of schema {load(data + 4, 2, self._swaps)}, version "
             f"{load(data + 6, 2, self._swaps)}, is unknown: known are those of schema {self._schema_id}: {known}"
@@ -184,13 +195,14 @@ cdef class MessageView:
         self.close()
 
     def __getattr__(self, name: str) -> object:
+        cdef bint unused = False
         cdef PyObject* found = PyDict_GetItemWithError(self._codec._places, name)
         if not self._is_open:
             raise MessageError(f"this view of a {self._codec.of_class.__name__} was closed")
         if found is NULL:
             return self._find_after_block(name)
         return self._codec._find_field(
-            <object>found, self._data + HEADER_LENGTH, self._block_length, self._version
+            <object>found, self._data + HEADER_LENGTH, self._block_length, self._version, &unused
         )
 
     cdef object _find_after_block(self, str name):
@@ -217,6 +229,17 @@ def codec_of(message_class: object) -> MessageCodec:
         return <MessageCodec>found
     name = getattr(message_class, "__name__", repr(message_class))
     raise MessageError(f"{name} is no message: decorate the class with @ordo.message(id=...)")
+
+
+cpdef tuple encode_request(object payload):
+    """Return the bytes of a request, and what decodes its answer; None for what is no message with an answer.
+
+    Raises MessageError for a value that its type does not allow.
+    """
+    cdef PyObject* found = PyDict_GetItemWithError(CODECS, type(payload))
+    if found is NULL or (<MessageCodec>found)._read_answer is None:
+        return None
+    return (<MessageCodec>found)._written(payload, False), (<MessageCodec>found)._read_answer
 
 
 def encode(message: object) -> bytes:

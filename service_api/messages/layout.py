@@ -36,6 +36,8 @@ SIGNED, UNSIGNED, REAL, BOOLEAN, CHARACTERS, RAW, NAMED_NUMBER, NAMED_CHARACTER,
     range(12)
 )
 """Kinds of fields, as codec.pxd numbers them."""
+NAMED = (NAMED_NUMBER, NAMED_CHARACTER, FLAGS)
+"""Kinds whose values are members of an enumeration."""
 WITHOUT_NULL = (RAW, ARRAY, COMPOSITE)
 """Kinds whose bytes cannot say None: a field is None in a message of a version that had none, and never otherwise."""
 LENGTH_MAX = 65_534
@@ -121,7 +123,7 @@ class Layout:
 
     def _plan(self, one: FieldLayout, codecs: Mapping[type, BlockCodec]) -> PlannedField:
         primitive, helper = one.primitive, one.of
-        if one.kind in (NAMED_NUMBER, NAMED_CHARACTER, FLAGS):
+        if one.kind in NAMED:
             helper = Names(one.of, one.kind == NAMED_CHARACTER, one.kind == FLAGS)
         elif one.kind == COMPOSITE:
             helper = codecs[one.of]

@@ -19,8 +19,9 @@ from typing import Any, Literal, TypeVar, dataclass_transform
 from ordo.runtime.errors import MessageError
 from ordo.service_api.messages.blocks import BlockCodec
 from ordo.service_api.messages.codec import MessageCodec, MessageSet, MessageView, codec_of
+from ordo.service_api.messages.construction import construct_natively
 from ordo.service_api.messages.fields import field
-from ordo.service_api.messages.layout import DataLayout, FieldLayout, GroupLayout, Layout, classes_in, layout_of
+from ordo.service_api.messages.layout import NAMED, DataLayout, FieldLayout, GroupLayout, Layout, classes_in, layout_of
 
 M = TypeVar("M")
 ByteOrder = Literal["little", "big"]
@@ -100,6 +101,7 @@ def _laid_out(
         raise MessageError(f"{of_class.__name__} inherits from a message: write its fields out")
     if "__slots__" in of_class.__dict__:
         raise MessageError(f"{of_class.__name__} has __slots__ of its own: leave them out")
+    has_own_init = "__init__" in of_class.__dict__
     try:
         made = dataclass(slots=True)(of_class)
     except (TypeError, ValueError) as error:
@@ -109,6 +111,7 @@ def _laid_out(
         if _layouts[part].is_big_endian != layout.is_big_endian:
             raise MessageError(f"{made.__name__} and {part.__name__} differ in their byte order")
     _layouts[made] = layout
+    construct_natively(made, has_own_init, {one.name: one.of for one in layout.fields if one.kind in NAMED})
     return made, layout
 
 
@@ -168,7 +171,7 @@ class Schema:
                 raise MessageError(f"{one.__name__} is of schema {codec.schema_id}, the others are of {self.id}")
             if layout_of_message(one).is_big_endian != self.is_big_endian:
                 raise MessageError(f"{one.__name__} and {messages[0].__name__} differ in their byte order")
-        self._set = MessageSet(self.id, self.is_big_endian, codecs)
+        self.message_set = MessageSet(self.id, self.is_big_endian, codecs)
 
     @property
     def id(self) -> int:
@@ -193,11 +196,11 @@ class Schema:
 
     def decode(self, payload: bytes | bytearray | memoryview) -> Any:
         """Return the message that `payload` is, of whichever class. Raises MessageError for what the schema lacks."""
-        return self._set.decode(payload)
+        return self.message_set.decode(payload)
 
     def decode_recorded(self, payload: bytes) -> object:
         """As `decode`, for readers of a log, which may be full of such payloads.
 
         Groups may have no more rows without bytes than the payload has bytes: a few bytes could say any number of them.
         """
-        return self._set.decode_recorded(payload)
+        return self.message_set.decode_recorded(payload)

@@ -11,7 +11,7 @@ from typing import ClassVar, Generic, TypeVar, Union, get_args, get_origin
 
 from ordo.runtime.errors import MessageError, RequestOutcome
 from ordo.runtime.payloads import to_bytes
-from ordo.service_api.messages.codec import codec_of, encode
+from ordo.service_api.messages.codec import codec_of, encode_request
 from ordo.service_api.messages.message import Schema, is_message
 
 A = TypeVar("A", covariant=True)
@@ -59,7 +59,11 @@ def _reader_of(request_class: type[Request[object]]) -> ReadAnswer:
                 f"{request_class.__name__} cannot be answered by {name}: allowed are classes made by @message before "
                 "it, one or a union"
             )
-    return codec_of(answers[0]).decode if len(answers) == 1 else Schema(request_class.__name__, *answers).decode
+    return (
+        codec_of(answers[0]).decode
+        if len(answers) == 1
+        else Schema(request_class.__name__, *answers).message_set.decode
+    )
 
 
 def to_request(payload: object) -> tuple[bytes, ReadAnswer | None]:
@@ -70,11 +74,14 @@ def to_request(payload: object) -> tuple[bytes, ReadAnswer | None]:
     """
     if type(payload) is bytes:
         return payload, None
-    if isinstance(payload, Request):
-        try:
-            return encode(payload), type(payload).__ordo_read__
-        except MessageError as error:
-            raise error.for_request(RequestOutcome.NOT_EXECUTED) from None
+    try:
+        found = encode_request(payload)
+        if found is not None:
+            return found
+        if isinstance(payload, Request):
+            codec_of(type(payload))  # which says what it lacks
+    except MessageError as error:
+        raise error.for_request(RequestOutcome.NOT_EXECUTED) from None
     if is_message(type(payload)):
         raise MessageError(
             f"not executed: {type(payload).__name__} names no answer: derive it from Request[...], or send its bytes, "

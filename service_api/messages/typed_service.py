@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from inspect import signature
-from types import NoneType
 from typing import ClassVar, TypeAlias, TypeVar, get_type_hints
 
 from ordo.runtime.errors import MessageError, Reject
 from ordo.service_api.callbacks import HANDLES
 from ordo.service_api.cluster import ClientSession
-from ordo.service_api.messages.codec import codec_of, encode
+from ordo.service_api.messages.dispatch import Dispatch, dispatch, names_of
 from ordo.service_api.messages.message import Schema, is_message
 from ordo.service_api.messages.request import Request, alternatives_of
 from ordo.service_api.native import Header
@@ -52,6 +51,7 @@ class TypedService(ClusteredService):
     """The messages that it takes, and those that its methods are annotated to answer."""
     __ordo_handlers__: ClassVar[Handlers] = {}
     """By the class of the message: the method, whether it takes the header, and what must answer; empty: anything."""
+    __ordo_dispatch__: ClassVar[Dispatch]
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
@@ -67,41 +67,16 @@ class TypedService(ClusteredService):
             typed = [base for base in cls.__bases__ if issubclass(base, TypedService) and base.__ordo_handlers__]
             before = [one for base in typed for one in base.schema.messages]
             cls.schema = Schema(cls.__name__, *dict.fromkeys([*before, *handlers, *answers]))
+        if handlers:
+            cls.__ordo_dispatch__ = Dispatch(cls.schema.message_set, handlers)
 
-    def on_session_message(
-        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
-    ) -> bytes | None:
-        """Decode a message, and call the method that takes it."""
-        try:
-            message = self.schema.decode(payload)
-        except MessageError as error:
-            return self.untyped_message(session, timestamp, payload, header, error)
-        found = self.__ordo_handlers__.get(type(message))
-        if found is None:
-            raise Reject(f"{type(self).__name__} does not take {type(message).__name__}, which is an answer")
-        handler, takes_header, answers = found
-        if answers:
-            _check_values(message)
-        answer = handler(self, session, message, header) if takes_header else handler(self, session, message)
-        if answers and type(answer) not in answers:
-            raise MessageError(_describe_wrong_answer(type(self), handler, message, answer, answers))
-        return answer if answer is None or isinstance(answer, bytes) else encode(answer)
+    on_session_message = dispatch
+    """Decodes a message, and calls the method that takes it."""
 
     def untyped_message(
         self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header, error: MessageError
     ) -> bytes | None:
         """Execute bytes that are no message that the service knows. Unless overridden, they are refused."""
-        raise Reject(error.message) from error
-
-
-def _check_values(message: object) -> None:
-    """Refuse a request that could not have been written, so that the service can write its values into an answer.
-
-    For a Request alone: what earlier releases executed of other messages has to be executed again alike.
-    """
-    try:
-        codec_of(type(message)).check(message)
-    except MessageError as error:
         raise Reject(error.message) from error
 
 
@@ -164,19 +139,6 @@ def _answers_of(method: str, taken: object, given: list[type]) -> tuple[type, ..
         return ()
     if given and set(given) <= set(taken.__ordo_answers__):
         return taken.__ordo_answers__
-    returns = f"returns {_names_of(given)}" if given else "does not say what it returns"
-    allowed = _names_of(taken.__ordo_answers__)
+    returns = f"returns {names_of(given)}" if given else "does not say what it returns"
+    allowed = names_of(taken.__ordo_answers__)
     raise MessageError(f"{method} {returns}, but {taken.__name__} is answered by {allowed}: annotate it with that")
-
-
-def _describe_wrong_answer(
-    owner: type, handler: Callable[..., object], message: object, answer: object, allowed: tuple[type, ...]
-) -> str:
-    method, taken = f"{owner.__name__}.{handler.__name__}", type(message).__name__
-    return (
-        f"{method} returned {_names_of([type(answer)])}, but {taken} is answered by {_names_of(allowed)}: return that"
-    )
-
-
-def _names_of(types: Iterable[object]) -> str:
-    return " | ".join("None" if one is NoneType else getattr(one, "__name__", str(one)) for one in types)

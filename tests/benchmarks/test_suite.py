@@ -80,10 +80,11 @@ def test_requests_are_measured_beside_raw_messages(monkeypatch: pytest.MonkeyPat
     figures = suite.run_suite("requests", None, quick=True, console=console)
     for kind in ("raw", "typed", "request", "typed request"):
         assert figures["requests"][kind]["msgs_per_s"] > 0
+        assert figures["requests"][kind]["cpu_us"] > 0
         assert figures["requests"][kind]["rtt_us"].keys() == {"p50", "p99"}
     assert figures["request_cost_percent"].keys() == {"p50", "p99"}
     for kind in ("raw", "request"):
-        assert figures["typed_cost_percent"][kind].keys() == {"p50", "p99", "msgs_per_s"}
+        assert figures["typed_cost_percent"][kind].keys() == {"p50", "p99", "msgs_per_s", "cpu"}
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue()
     assert "request to raw, median of pairs" in shown

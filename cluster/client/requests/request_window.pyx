@@ -21,6 +21,7 @@ from ordo.cluster.wire.layout cimport (
     put_stamp,
 )
 from ordo.runtime.native.atomics cimport ordo_put_i64
+from ordo.service_api.messages.codec cimport encode_request
 from ordo.transport.streams.logbuffer cimport ADMIN_ACTION, MAX_POSITION_EXCEEDED, MESSAGE_TOO_LONG, TERM_LENGTH_MIN
 from ordo.transport.streams.publication cimport ExclusivePublication
 
@@ -284,7 +285,8 @@ cdef class RequestWindow:
         try:
             if PyBytes_CheckExact(payload):
                 return self._take(payload, None, id, None)
-            data, read = to_request(payload)
+            found = encode_request(payload)
+            data, read = to_request(payload) if found is None else found
             return self._take(data, None, id, read)
         except OrdoError as error:
             pending = PendingRequest(payload if isinstance(payload, bytes) else b"", None, self._wait)

@@ -8,6 +8,7 @@ from ordo.cluster.wire.counters.latencies cimport ServiceSamples
 from ordo.cluster.wire.counters.traces cimport ServiceTraces
 from ordo.runtime.agents.agent cimport Agent
 from ordo.runtime.native.counters cimport Counter
+from ordo.service_api.messages.dispatch cimport Dispatch, dispatch_of
 from ordo.service_api.native cimport Header, MessageSequence, NativeClusteredService, NativeSession
 from ordo.service_api.requests cimport Identity, RequestTable
 from ordo.transport.driver.frames.pointers cimport PointerMap
@@ -27,6 +28,7 @@ cdef class ContainerLoop(Agent):
     cdef readonly object service
     cdef NativeClusteredService _native            # None for a service in Python
     cdef object _on_message                        # bound on_session_message of a service in Python
+    cdef Dispatch _dispatch                        # what that of a service with types does, or None
     cdef object _on_messages                       # bound on_session_messages when the service overrides it
     cdef object _background                        # bound do_background_work when the service overrides it
     cdef RecordingReader _reader

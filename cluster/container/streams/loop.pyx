@@ -93,7 +93,7 @@ cdef class ContainerLoop(Agent):
 
     def set_service(self, service):
         """What executes records from the next one on."""
-        self.service = service
+        self.service, self._dispatch = service, dispatch_of(service)
         self._native = service if isinstance(service, NativeClusteredService) else None
         self._on_message = None if self._native is not None else service.on_session_message
         self._on_messages = service.on_session_messages if self._native is None and overrides_runs(service) else None
@@ -326,15 +326,18 @@ cdef class ContainerLoop(Agent):
 
     cdef int _call_service(self, const Fragment* fragment) except -1:
         """Has the service execute the message that was begun, and ends it."""
-        cdef int64_t prefix = SBE_HEADER_LENGTH + ordo_get_u16(fragment.payload)
+        cdef int64_t prefix = SBE_HEADER_LENGTH + ordo_get_u16(fragment.payload), length = fragment.length_bytes - prefix
+        cdef const uint8_t* data = fragment.payload + prefix
+        result = None
         try:
             if self._native is not None:
-                self._native.on_message(self._current, self.time, fragment.payload + prefix,
-                                        fragment.length_bytes - prefix, fragment.position)
+                self._native.on_message(self._current, self.time, data, length, fragment.position)
+            elif self._dispatch is not None:
+                result = self._dispatch.execute(self.service, self._current, self.time, data, length, self._header)
             else:
                 result = self._on_message(self._current, self.time, _payload_of(fragment), self._header)
-                if result is not None:
-                    self.set_reply(result)
+            if result is not None:
+                self.set_reply(result)
         except Reject as why:
             return self._reject_message(str(why))
         except SystemExit as end:
