@@ -88,6 +88,12 @@ NODE_METRICS: dict[int, Metric] = {
     CounterType.STANDBY_HEARD_MS: _gauge(
         "standby_heard_seconds", "Of a standby: how long ago the primary said how far it is; -1: never", 0.001
     ),
+    CounterType.STANDBY_HEARTBEATS: _counter(
+        "standby_heartbeats", "Of a standby: how often the primary has said how far it is, since the start"
+    ),
+    CounterType.STANDBY_SOURCE_MEMBER: _gauge(
+        "standby_source_member", "Of a standby: the member whose archive sends the log; -1: none does"
+    ),
     CounterType.CLOCK_AHEAD: _gauge(
         "clock_ahead_seconds", "How far this machine's clock is ahead of cluster time, which is slewed", 0.001
     ),

@@ -17,6 +17,7 @@ from ordo.backup.log_copy import LogCopy
 from ordo.backup.query import Description, MemberQuery
 from ordo.backup.snapshot_copy import SnapshotCopy
 from ordo.runtime.errors import ConfigurationError, NotPermittedError, OrdoError
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.native.time_units import SECOND_NS
 
 if TYPE_CHECKING:
@@ -242,6 +243,14 @@ class Backup:
     def log(self) -> LogCopy | None:
         """The copy of the log; None until a member has answered."""
         return self._log
+
+    @property
+    def source_member_id(self) -> int:
+        """The member whose archive sends the log; NULL_VALUE where none does, or it is not known which one it is."""
+        channel = None if self._log is None else self._log.source_address
+        members = () if channel is None or self._answer is None else self._answer.members
+        found = (one.id for one in members if self._archive_settings(one.archive).control_channel == channel)
+        return next(found, NULL_VALUE)
 
     def _write_cluster(self) -> None:
         """Write down whose backup this is, before anything is recorded, and once a member's archive has shown it."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ordo.backup.follow import LogBackup
 from ordo.backup.report import STOPPED
 from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.native.time_units import MILLISECOND_NS, SECOND_NS
 from ordo.standby.folder import NodeFolder, Write
 from ordo.standby.lag import Lag
@@ -112,9 +113,11 @@ class Feed:
             self._question = None
             if reply.error is None:
                 self.lag.answer(reply.relevant_id, asked_ns, now_ns)
+                self._counters.heartbeats.increment()
         if now_ns < self._measure_ns:
             return
         self._measure_ns = now_ns + MEASURE_INTERVAL_NS
+        self._counters.source.set(self._backup.source_member_id)
         if self._question is None or now_ns - self._question[0] > MEASURE_PATIENCE_NS:
             reply_to_come = copy.measure()
             self._question = None if reply_to_come is None else (now_ns, reply_to_come)
@@ -160,7 +163,7 @@ class Feed:
 
 
 class _Counters:
-    """The counters that say how far the standby is behind."""
+    """The counters that say whom the standby follows, and how far it is behind."""
 
     def __init__(self, node: Node) -> None:
         cluster_id = node.config.cluster.cluster_id
@@ -174,6 +177,8 @@ class _Counters:
         self._behind_bytes = add(CounterType.STANDBY_LAG_BYTES, "ordo standby lag in bytes", 0)
         self._behind_ms = add(CounterType.STANDBY_LAG_MS, "ordo standby lag in ms", UNKNOWN_MS)
         self._silent_ms = add(CounterType.STANDBY_HEARD_MS, "ordo standby heard its primary ms ago", UNKNOWN_MS)
+        self.heartbeats = add(CounterType.STANDBY_HEARTBEATS, "Cluster standby heartbeat response count", 0)
+        self.source = add(CounterType.STANDBY_SOURCE_MEMBER, "Cluster standby source member id", NULL_VALUE)
 
     def show(self, lag: Lag, now_ns: int) -> None:
         self._behind_bytes.set(lag.behind_bytes)

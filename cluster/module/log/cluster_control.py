@@ -196,6 +196,8 @@ class ClusterControl:
             self._end_cluster(self._sequencer.commit_position, now_ns)
         elif is_transfer(order):
             self._transfer.begin_asked(order, now_ns)
+        elif order not in (ControlToggle.SNAPSHOT, ControlToggle.INACTIVE):  # one of Aeron's that nobody takes here
+            self._counters.control_toggle.compare_and_set(order, ControlToggle.NEUTRAL)
 
     def _end_cluster(self, position: int, now_ns: int) -> None:
         """End the cluster: all members end at the position, and no message is appended after it."""

@@ -24,6 +24,7 @@ from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.monitoring.counters import read_counters
 from ordo.cluster.settings.config import load_config
+from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.deploy.launcher import ROOT, LocalCluster, find_ports
 from ordo.runtime.errors import OtherClusterError
 from ordo.runtime.security.tokens import hash_token, new_token
@@ -138,8 +139,12 @@ def demand_shown(standby: Standby, keys: dict[str, Any]) -> None:
         look = cluster.look_at(standby.endpoint, patient(20))
     assert isinstance(look, MemberLook), look
     assert look.get("standby_lag_bytes") >= 0 and look.get("standby_lag_ms") >= 0
-    labels = [one.label for one in read_counters(load_config(standby.config).aeron_dir)]
+    counters = read_counters(load_config(standby.config).aeron_dir)
+    labels = [one.label for one in counters]
     assert any(one.startswith("rcv-pos") and "rcv-wnd=2097152" in one for one in labels), labels
+    of_standby = {one.type_id: one.value for one in counters if one.type_id in range(220, 233)}
+    assert of_standby.keys() == {CounterType.STANDBY_HEARTBEATS, CounterType.STANDBY_SOURCE_MEMBER}, of_standby
+    assert of_standby[CounterType.STANDBY_HEARTBEATS] > 0 == of_standby[CounterType.STANDBY_SOURCE_MEMBER]
 
 
 def test_a_standby_goes_on_where_it_was_and_whoever_knows_more_is_told(tmp_path: Path) -> None:

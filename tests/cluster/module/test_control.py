@@ -11,6 +11,7 @@ from ordo.cluster.module.state.transfer import LeadershipTransfer
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.codecs import ClusterAction
 from ordo.cluster.wire.counters.counter_types import (
+    SUCCEED_BY,
     ControlToggle,
     ModuleState,
     is_transfer,
@@ -130,6 +131,18 @@ def test_a_snapshot_of_which_the_record_was_lost_may_be_asked_for_again(member: 
 def test_a_standby_snapshot_is_not_the_members_business(member: Member) -> None:
     member.execute(ClusterAction.SNAPSHOT, flags=1)
     assert member.snapshots == []
+
+
+@pytest.mark.parametrize("order", [7, 8, 900, SUCCEED_BY, ControlToggle.RESUME, ControlToggle.SUCCEEDED])
+def test_an_order_that_nobody_takes_does_not_stand_in_front_of_others(member: Member, order: int) -> None:
+    """Aeron's ClusterTool orders a snapshot of standbys by 7, and no order was taken any more, nor a snapshot due."""
+    assert member.order(order) == ControlToggle.NEUTRAL
+    assert member.log.actions == []
+    assert member.control.ask_snapshot()
+
+
+def test_no_order_at_all_is_left_as_it_is(member: Member) -> None:
+    assert member.order(ControlToggle.INACTIVE) == ControlToggle.INACTIVE
 
 
 def test_shutdown_ends_behind_a_snapshot_and_abort_at_the_commit_position(member: Member) -> None:
