@@ -30,7 +30,7 @@ chosen = $(or $(addprefix $(1)-,$(filter $(call others,$(1)),$($(2)))),\
 
 .DEFAULT_GOAL := help
 .PHONY: help build extras verify style fix test test-deterministic test-processes test-under-load nightly demo bench budget bench-transport bench-peers bench-attacks sim seeds explore test-thorough test-soak soak test-faults test-nemesis test-sessions test-debug sanitized fuzz test-asan \
-	bench-kafka bench-readers bench-replays bench-pipeline bench-memory bench-streaming debug clean docs site coverage test-python test-wheel test-releases test-stores test-clients test-mutants test-aeron-suite test-arm64 test-docker test-kubernetes pictures release
+	bench-kafka bench-readers bench-standby bench-replays bench-pipeline bench-memory bench-streaming debug clean docs site coverage test-python test-wheel test-releases test-stores test-clients test-mutants test-aeron-suite test-arm64 test-docker test-kubernetes pictures release
 
 # What follows ## is in `make help`, what follows #: with ALL=1 only.
 help:
@@ -233,6 +233,9 @@ bench-kafka: build .venv/.all #: measure ordo kafka beside Kafka brokers from Ma
 
 bench-readers: build #: measure readers of the log, one that catches up, and an application; JSON=file keeps the figures
 	$(BIN)/python -m benchmarks.readers $(if $(JSON),--json $(JSON))
+
+bench-standby: build #: measure what a standby costs its primary, in pairs with and without; JSON=file keeps the figures
+	$(BIN)/python -m benchmarks.standby $(if $(JSON),--json $(JSON)) $(ARGS)
 
 bench-replays: build #: measure a reader that catches up with an archive, beside Aeron's in one run; ARGS=--no-java
 	$(BIN)/python -m benchmarks.replays $(if $(JSON),--json $(JSON)) $(ARGS)
