@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from ordo.cluster.client.requests.answered import ANSWERED_KEPT
 from ordo.cluster.client.requests.journal import Journal, JournalFile, JournalState
 from ordo.runtime.errors import ConfigurationError, StorageError, StorageInUseError
+from tests.simulation.requests import MemoryJournal
 
 NAME = bytes(range(16))
 
@@ -151,6 +153,23 @@ def test_it_does_not_grow_for_ever(tmp_path: Path) -> None:
     assert path.stat().st_size < 1_300_000
     state = recover(path)
     assert (state.number, state.confirmed, len(state.requests)) == (4000, 3990, 10)
+
+
+def test_where_requests_were_answered_is_kept_and_does_not_grow_for_ever() -> None:
+    store, count = MemoryJournal(None), 3 * ANSWERED_KEPT
+    journal = Journal(store)
+    journal.recover(NAME, 1)
+    journal.open(640, 10_000, 0)
+    for number in range(1, count + 1):
+        journal.note_answer(number, 32 * number)
+        if number % 100 == 0:
+            journal.confirm(number)
+    assert len(store.read()) < (1 << 20) + 3 * 2 * ANSWERED_KEPT * 16
+    for _ in range(2):
+        state = Journal(store).recover(bytes(16), 1)
+        assert state.known_position == 32 * count
+        assert state.answered.behind(32 * (count - 2)) == [count - 1, count]
+        assert len(state.answered.behind(0)) >= ANSWERED_KEPT
 
 
 def fail(name: str, patch: pytest.MonkeyPatch, *, only_folders: bool = False) -> None:
