@@ -37,6 +37,7 @@ cdef class SimulatedNetwork:
     cdef public object capture
     cdef readonly Statistics statistics
     cdef readonly dict hosts
+    cdef public bint notes_times           # sockets that ask for it are told when datagrams arrived
     cdef readonly int64_t next_arrival_ns  # of the datagram that arrives first; NEVER_NS when none is on its way
     cdef set _blocked                      # (source host, destination host)
     cdef dict _extra_delay_ns              # by the same

@@ -55,6 +55,7 @@ class SimulatedNetwork:
     pending_names: set[str]
     statistics: Statistics
     hosts: dict[str, SimulatedHost]
+    notes_times: bool
     capture: Callable[[int, SocketName, SocketName, bytes], object] | None
     def __init__(
         self,

@@ -82,6 +82,7 @@ cdef class SimulatedNetwork:
         self.statistics = Statistics()
         self.hosts = {}
         self.next_arrival_ns = NEVER
+        self.notes_times = True
         self._blocked = set()
         self._extra_delay_ns = {}
         self._multicast = {}
@@ -461,7 +462,7 @@ cdef class SimulatedChannel(DatagramChannel):
             items[i].length_bytes = items[i].segment_length_bytes = len(payload)
             memcpy(items[i].source.storage, <const char*> source, min(28, <int> len(source)))
             items[i].source.length_bytes = len(source)
-            items[i].time_ns = time_ns if self._has_times else 0
+            items[i].time_ns = time_ns if self._has_times and self.host.network.notes_times else 0
             i += 1
         if i < capacity:
             self.ready = False

@@ -121,6 +121,20 @@ def test_times_that_the_kernel_noted_are_those_of_arrival_and_not_of_reading(wor
     assert time_in(found[0], 0) >= sent_ns + 20 * MS
 
 
+@pytest.mark.parametrize("notes_times", [True, False])
+def test_a_reserved_value_says_nothing_of_its_sender_where_nobody_noted_a_time(world: World, notes_times: bool) -> None:
+    """Whoever takes it for the time of arrival must not be told one by whom it came from."""
+    world.network.notes_times = notes_times
+    [(_, reserved)] = send(world, [EMPTY], "|channel-snd-ts-offset=reserved", "|media-rcv-ts-offset=reserved")
+    assert is_now(world, reserved) if notes_times else reserved == -1
+
+
+def test_a_payload_stays_as_it_is_where_nobody_noted_a_time(world: World) -> None:
+    world.network.notes_times = False
+    [(payload, _)] = send(world, [EMPTY], received="|media-rcv-ts-offset=0")
+    assert payload == EMPTY
+
+
 @pytest.mark.parametrize("offset", ["0", "reserved"])
 def test_times_of_real_sockets(start_real_driver: StartDriver, free_port: Callable[[], int], offset: str) -> None:
     driver = start_real_driver()

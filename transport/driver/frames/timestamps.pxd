@@ -8,5 +8,7 @@ cdef class FrameStamper:
     cdef Clock clock
 
     cdef void stamp(self, const uint8_t* header, uint8_t* frame, uint32_t room, int64_t time_ns) noexcept nogil
+    cdef void stamp_arrivals(self, const uint8_t* datagram, uint8_t* frames, uint32_t length,
+                             int64_t time_ns) noexcept nogil
     cdef void stamp_all(self, const uint8_t* datagram, uint8_t* frames, uint32_t length,
                         int64_t time_ns) noexcept nogil

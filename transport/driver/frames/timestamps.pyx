@@ -9,6 +9,7 @@ from ordo.transport.streams.logbuffer cimport FLAG_BEGIN, FRAME_FLAGS_OFFSET, FR
 
 cdef enum:
     IN_RESERVED_VALUE = -8                     # eight bytes before the payload
+    NOT_NOTED = -1                             # in the reserved value: nobody noted when the frame arrived
     STAMP_LENGTH = 8
 
 RESERVED_VALUE = IN_RESERVED_VALUE
@@ -34,6 +35,14 @@ cdef class FrameStamper:
         if time_ns == 0:
             time_ns = self.clock.epoch_time_ns()
         memcpy(frame + DATA_LENGTH + self.offset, &time_ns, STAMP_LENGTH)
+
+    cdef void stamp_arrivals(self, const uint8_t* datagram, uint8_t* frames, uint32_t length,
+                             int64_t time_ns) noexcept nogil:
+        """Stamp with the time that was noted of a datagram. Where none was, 0, a reserved value says so, and not what
+        its sender wrote there; a payload stays as it is."""
+        if time_ns == 0 and self.offset != IN_RESERVED_VALUE:
+            return
+        self.stamp_all(datagram, frames, length, time_ns if time_ns != 0 else NOT_NOTED)
 
     cdef void stamp_all(self, const uint8_t* datagram, uint8_t* frames, uint32_t length,
                         int64_t time_ns) noexcept nogil:

@@ -197,8 +197,8 @@ cdef class PublicationImage(Worked):
         memcpy(target + FIRST_WORD_LENGTH, datagram + FIRST_WORD_LENGTH, length - FIRST_WORD_LENGTH)
         if self.endpoint.stamper is not None:
             self.endpoint.stamper.stamp_all(datagram, target, length, 0)
-        if self.endpoint.media_stamper is not None and self.endpoint.arrival_time_ns != 0:
-            self.endpoint.media_stamper.stamp_all(datagram, target, length, self.endpoint.arrival_time_ns)
+        if self.endpoint.media_stamper is not None:
+            self.endpoint.media_stamper.stamp_arrivals(datagram, target, length, self.endpoint.arrival_time_ns)
         ordo_store_release_i64(target, ordo_get_i64(datagram))
         self.rebuild_position = self.claims.whole
         if position + covered > self.high_water:
