@@ -324,7 +324,8 @@ class AppExecutor:
     # Calls
 
     def _deliver(self, session: AppSession | None, entry: LogEntry) -> None:
-        self._header.update(entry.position, entry.leadership_term_id, self._number if self._knows_sequence else 0)
+        number = self._number if self._knows_sequence else 0
+        self._header.update(entry.position, entry.leadership_term_id, number, entry.arrival_ns)
         made_before = self.cluster.outputs_made
         try:
             answer = self._call("on_session_message", session, entry.timestamp, entry.payload, self._header)

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.sessions.arrivals import split_arrival
 from ordo.cluster.wire.sessions.consumer_codec import CommandKind, decode_command
 from ordo.runtime.errors import DecodeError
 from ordo.runtime.native.sentinels import NULL_VALUE
@@ -110,6 +111,8 @@ def record_filter(kinds: Collection[EntryKind] | None, session_ids: Collection[i
     if kinds is None and session_ids is None:
         return {}
     messages = {_MESSAGES[kind].name: _MESSAGES[kind] for kind in (EntryKind if kinds is None else kinds)}
+    if ordo_codecs.REQUEST.name in messages:
+        messages[ordo_codecs.ARRIVED_REQUEST.name] = ordo_codecs.ARRIVED_REQUEST
     places = [(message, message.offset_of("cluster_session_id")) for message in messages.values()]
     if session_ids is not None and NULL_VALUE not in session_ids:
         places = [(message, offset) for message, offset in places if offset is not None]
@@ -148,6 +151,9 @@ class LogEntry(NamedTuple):
     0 for all others, and where it is not known: for readers that are not sent all messages, requests and outputs,
     unless they begin with a number (`AtSequence`); with `repeats`, but from position 0; where nothing is left of the
     log or of snapshots before; and where the log of an earlier release has none."""
+    arrival_ns: int | None = None
+    """When a message, a request or an output arrived at the leader's socket, by that machine's clock, in ns since 1970.
+    None for all others, and where the log does not say it (`[cluster] arrival_time`)."""
 
     @property
     def request_number(self) -> int:
@@ -168,13 +174,14 @@ def decode_entry(position: int, record: bytes) -> LogEntry | None:
 
     Raises DecodeError when the record is shorter than its own lengths say.
     """
+    arrival_ns, record = split_arrival(record)
     if len(record) >= _SESSION_MESSAGE.size:
         block_length, template_id, schema_id, _, term_id, session_id, timestamp = _SESSION_MESSAGE.unpack_from(record)
         if (template_id, schema_id) == (codecs.SESSION_MESSAGE_HEADER.template_id, codecs.SCHEMA_ID):
             if codecs.HEADER_LENGTH_BYTES + block_length > len(record):
                 raise DecodeError(f"message at position={position} is cut: block_length={block_length}")
             payload = record[codecs.HEADER_LENGTH_BYTES + block_length :]
-            return LogEntry(position, EntryKind.MESSAGE, timestamp, term_id, session_id, payload)
+            return LogEntry(position, EntryKind.MESSAGE, timestamp, term_id, session_id, payload, arrival_ns=arrival_ns)
     found = ordo_codecs.decode_any(record)
     if found is None:
         return None
@@ -191,7 +198,8 @@ def decode_entry(position: int, record: bytes) -> LogEntry | None:
             longer, values = ordo_codecs.decode_request(record)
             kind = EntryKind.OUTPUT if longer in (ordo_codecs.OUTPUT, ordo_codecs.OUTPUT_BY_ID) else kind
     session_id = getattr(values, "cluster_session_id", NULL_VALUE)
-    return LogEntry(position, kind, values.timestamp, values.leadership_term_id, session_id, payload, values)
+    term_id, timestamp = values.leadership_term_id, values.timestamp
+    return LogEntry(position, kind, timestamp, term_id, session_id, payload, values, arrival_ns=arrival_ns)
 
 
 def is_snapshot(entry: LogEntry) -> bool:

@@ -45,6 +45,7 @@ def _template(message: Message) -> bytes:
 
 
 _REQUEST = _template(ordo_codecs.REQUEST)
+_REQUESTS = frozenset((_REQUEST, _template(ordo_codecs.ARRIVED_REQUEST)))
 _MESSAGE = _template(codecs.SESSION_MESSAGE_HEADER)
 _MESSAGE_LENGTH = codecs.HEADER_LENGTH_BYTES + codecs.SESSION_MESSAGE_HEADER.block_length
 _SESSION_ID = struct.Struct("<q")
@@ -99,7 +100,7 @@ class Executions:
         if kind in REQUESTS:
             values = entry.values
             if not self.is_known:
-                return LogEntry(*entry[:7], None)
+                return entry._replace(is_repeat=None)
             found = self._execute(
                 entry.session_id,
                 entry.timestamp,
@@ -111,9 +112,11 @@ class Executions:
                 entry.payload,
             )
             if found is not None:
-                return LogEntry(*entry[:7], False, found.identity, self.sequence.last if self.numbers else 0)
+                number = self.sequence.last if self.numbers else 0
+                return LogEntry(*entry[:7], False, found.identity, number, entry.arrival_ns)
             known = self._table.get(values.open_position)
-            return LogEntry(*entry[:7], True, known.identity if known is not None else b"")
+            name = known.identity if known is not None else b""
+            return LogEntry(*entry[:7], True, name, 0, entry.arrival_ns)
         if kind is EntryKind.IDENTITY:
             name = ordo_codecs.join_identity(entry.values)
             self._open(entry, name)
@@ -156,7 +159,7 @@ class Executions:
             if self.numbers and len(record) >= _MESSAGE_LENGTH:
                 self.number_message(_SESSION_ID.unpack_from(record, _MESSAGE_AT)[0])
             return False
-        if template == _REQUEST or template in _DECIDING or (self.numbers and template == _CLUSTER_ACTION):
+        if template in _REQUESTS or template in _DECIDING or (self.numbers and template == _CLUSTER_ACTION):
             entry = decode_entry(position, record)
             return entry is not None and bool(self.mark(entry).is_repeat)
         return False

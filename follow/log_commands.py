@@ -94,6 +94,8 @@ def describe_entry(entry: LogEntry, schemas: LogSchemas | None = None) -> str:
     head = f"{entry.position} {entry.kind.value} time={entry.timestamp} term={entry.leadership_term_id}"
     if entry.sequence:
         head += f" sequence={entry.sequence}"
+    if entry.arrival_ns is not None:
+        head += f" arrival={entry.arrival_ns}"
     if entry.kind in (EntryKind.REQUEST, EntryKind.OUTPUT):
         head += f" number={entry.request_number}"
         if entry.is_repeat is not False:

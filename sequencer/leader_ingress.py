@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LOCAL_CHANNEL = "aeron:ipc?alias=ingress"
 GROUP_KEYS = ("alias", "endpoint", "interface", "rcv-wnd", "so-rcvbuf", "ttl")
+ARRIVAL_OPTION = "media-rcv-ts-offset=reserved"
+"""The parameter of a channel whose frames tell when they arrived."""
 RETRY_NS = 1_000_000_000
 
 
@@ -48,6 +50,7 @@ class IngressSettings(Protocol):
     cluster_id: int
     ipc_ingress: bool
     ingress_channel: str | None
+    arrival_time: bool
     receiver_window_bytes: int
     socket_buffer_bytes: int
 
@@ -55,9 +58,10 @@ class IngressSettings(Protocol):
 class _Way:
     """One subscription of one leadership."""
 
-    def __init__(self, channel: str, stream_id: int) -> None:
+    def __init__(self, channel: str, stream_id: int, *, is_timed: bool) -> None:
         self.channel = channel
         self.stream_id = stream_id
+        self.is_timed = is_timed
         self.is_wanted = True
         self.subscription: Subscription | None = None
 
@@ -70,26 +74,29 @@ class LeaderIngress:
         client: TransportClient,
         config: IngressSettings,
         *,
-        on_available_image: Callable[[Image], object],
+        on_available_image: Callable[[Image, bool], object],
         on_unavailable_image: Callable[[Image], object],
         on_error: Callable[[str], object],
     ) -> None:
-        """Take `on_error`, which gets a line for each endpoint that could not be opened.
+        """Take `on_available_image`, which is told whether frames have the time at which they arrived.
 
-        It is tried again every second.
+        `on_error` gets a line for each endpoint that could not be opened. It is tried again every second.
         """
         self._client = client
         self._on_available_image = on_available_image
         self._on_unavailable_image = on_unavailable_image
         self._on_error = on_error
-        self._channels: list[tuple[str, int]] = []
+        self._channels: list[tuple[str, int, bool]] = []
         if config.ipc_ingress:
-            self._channels.append((LOCAL_CHANNEL, local_stream(INGRESS_STREAM_ID, config.cluster_id)))
+            self._channels.append((LOCAL_CHANNEL, local_stream(INGRESS_STREAM_ID, config.cluster_id), False))
         if config.ingress_channel is not None:
             uri = check_group(config.ingress_channel)
             own = {"rcv-wnd": str(config.receiver_window_bytes), "so-rcvbuf": str(config.socket_buffer_bytes)}
             params = {"alias": "ingress", **own, **uri.params, "rejoin": "false"}
-            self._channels.append((str(ChannelUri(uri.media, params)), INGRESS_STREAM_ID))
+            if config.arrival_time:
+                key, _, value = ARRIVAL_OPTION.partition("=")
+                params[key] = value
+            self._channels.append((str(ChannelUri(uri.media, params)), INGRESS_STREAM_ID, config.arrival_time))
         self._ways: list[_Way] = []
         self._asked: PendingRegistrations[_Way] = PendingRegistrations(client)
         self._failed: list[_Way] = []
@@ -97,8 +104,8 @@ class LeaderIngress:
 
     def lead(self) -> None:
         """Open the endpoints: this member serves from now on."""
-        for channel, stream_id in self._channels:
-            self._open(_Way(channel, stream_id))
+        for channel, stream_id, is_timed in self._channels:
+            self._open(_Way(channel, stream_id, is_timed=is_timed))
 
     def _open(self, way: _Way) -> None:
         self._ways.append(way)
@@ -142,4 +149,4 @@ class LeaderIngress:
 
     def _image_came(self, way: _Way, image: Image) -> None:
         if way.is_wanted:
-            self._on_available_image(image)
+            self._on_available_image(image, way.is_timed)

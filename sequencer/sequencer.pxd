@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from ordo.archive.segments.reader cimport RecordingReader
 from ordo.archive.recorder cimport Recording
 from ordo.consensus.state.progress cimport Progress
+from ordo.sequencer.arrivals cimport HEAD_LENGTH_MAX
 from ordo.sequencer.commit_slots cimport CommitSlots
 from ordo.sequencer.hosts cimport ConsensusHost, IngressHost, LogHost, ServiceHost, SessionHost
 from ordo.sequencer.quotas cimport Quotas
@@ -50,7 +51,7 @@ cdef class Sequencer:
     cdef int32_t _leader_id
     cdef int32_t _member_id
     cdef ExclusivePublication _log
-    cdef uint8_t _header[32]
+    cdef uint8_t _header[HEAD_LENGTH_MAX]   # as much of a message as is written anew
     # the log of this member
     cdef RecordingReader _reader
     cdef Recording _recording             # of the log while it grows, or None
@@ -63,6 +64,7 @@ cdef class Sequencer:
     cdef bint _takes_differences          # the log's protocol level has them
     cdef bint _takes_request_ids          # the same
     cdef bint _takes_output_ids           # the same, and long reports
+    cdef bint _takes_arrivals             # the same: when messages arrived
     cdef Counter _commit_counter
     cdef CommitSlots _committed           # that outlive the process, or None
     cdef list _container_flags            # of ParkFlag, by service id
@@ -86,8 +88,9 @@ cdef class Sequencer:
     cdef int _poll_ingress_source(self, IngressSource source, int64_t now_ns, int64_t cluster_time) except -1
     cdef int _take(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
     cdef int _sequence_own(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
-    cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes, int64_t cluster_time,
+    cdef int _sequence(self, Image image, const Fragment* fragment, int64_t cluster_time,
                        bint was_admitted=*) except -1
+    cdef int _append_message(self, const Fragment* fragment, int64_t slot, int64_t cluster_time) except -1
     cdef bint _is_over_quota(self, Image image, int64_t session_id, int64_t slot) except -1
     cdef bint _take_positions(self, const Fragment* fragment, ConsensusSource source, int64_t now_ns) noexcept nogil
     cpdef void request_tick(self) noexcept

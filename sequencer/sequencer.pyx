@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from ordo.archive.segments.reader cimport RecordingReader
+from ordo.sequencer.arrivals cimport Head, put_arrival
 from ordo.sequencer.commit_slots cimport CommitSlots
 from ordo.sequencer.hosts cimport ConsensusHost, IngressHost, LogHost, ServiceHost, SessionHost
 from ordo.sequencer.quotas cimport UNASKED, Quotas
@@ -11,60 +12,20 @@ from ordo.sequencer.session_table cimport MUTE, UNCLAIMED, SessionTable
 from ordo.sequencer.sources cimport UNPROVEN, Allowance, ConsensusSource, IngressSource, Sources, takes_interpreter
 from ordo.cluster.wire.commit_hint cimport commit_hint, hinted_commit
 from ordo.cluster.wire.layout cimport (
-    APPEND_POSITION_BLOCK,
-    APPEND_POSITION_FLAGS,
-    APPEND_POSITION_ID,
-    APPEND_POSITION_LENGTH,
-    APPEND_POSITION_LOG_POSITION,
-    APPEND_POSITION_MEMBER_ID,
-    APPEND_POSITION_LEADERSHIP_TERM_ID,
-    COMMIT_POSITION_BLOCK,
-    COMMIT_POSITION_ID,
-    COMMIT_POSITION_LENGTH,
-    COMMIT_POSITION_LOG_POSITION,
-    COMMIT_POSITION_MEMBER_ID,
-    COMMIT_POSITION_LEADERSHIP_TERM_ID,
-    SESSION_HEADER_LENGTH,
-    SESSION_HEADER_SESSION_ID,
-    SESSION_HEADER_LEADERSHIP_TERM_ID,
-    SESSION_HEADER_TIMESTAMP,
-    SESSION_MESSAGE_HEADER_BLOCK,
-    SESSION_MESSAGE_HEADER_ID,
-    MESSAGE_MARK_ID,
-    MESSAGE_MARK_NUMBER,
-    APP_DIFFERENCE_ID,
-    APP_REPORT_ID,
-    CONSUMER_COMMAND_ID,
-    LONG_APP_REPORT_BLOCK,
-    OPEN_IDENTITY_ID,
-    REQUEST_ID,
-    OUTPUT_BLOCK,
-    OUTPUT_BY_ID_BLOCK,
-    OUTPUT_TARGET,
-    REQUEST_LENGTH,
-    REQUEST_NUMBER,
-    REQUEST_OPEN_POSITION,
-    is_for_container,
-    is_of_operator,
-    is_of_queries,
-    ordo_template_id,
-    put_sbe_header,
-    request_digest_offset,
-    put_stamp,
-    template_id,
-)
+    APPEND_POSITION_BLOCK, APPEND_POSITION_FLAGS, APPEND_POSITION_ID, APPEND_POSITION_LEADERSHIP_TERM_ID,
+    APPEND_POSITION_LENGTH, APPEND_POSITION_LOG_POSITION, APPEND_POSITION_MEMBER_ID, APP_DIFFERENCE_ID, APP_REPORT_ID,
+    COMMIT_POSITION_BLOCK, COMMIT_POSITION_ID, COMMIT_POSITION_LEADERSHIP_TERM_ID, COMMIT_POSITION_LENGTH,
+    COMMIT_POSITION_LOG_POSITION, COMMIT_POSITION_MEMBER_ID, CONSUMER_COMMAND_ID, LONG_APP_REPORT_BLOCK,
+    MESSAGE_MARK_ID, MESSAGE_MARK_NUMBER, OPEN_IDENTITY_ID, OUTPUT_BLOCK, OUTPUT_BY_ID_BLOCK, OUTPUT_TARGET,
+    REQUEST_ID, REQUEST_NUMBER, REQUEST_OPEN_POSITION, SESSION_HEADER_LEADERSHIP_TERM_ID, SESSION_HEADER_LENGTH,
+    SESSION_HEADER_SESSION_ID, SESSION_HEADER_TIMESTAMP, SESSION_MESSAGE_HEADER_BLOCK, SESSION_MESSAGE_HEADER_ID,
+    is_for_container, is_logged_request, is_of_operator, is_of_queries, ordo_template_id, put_sbe_header, put_stamp,
+    request_digest_offset, template_id)
 from ordo.cluster.wire.counters.traces cimport FollowerTraces, LogTraces
-from ordo.cluster.wire.levels import APPLICATION_LEVEL, OUTPUT_ID_LEVEL, REQUEST_ID_LEVEL
+from ordo.cluster.wire.levels import APPLICATION_LEVEL, ARRIVAL_LEVEL, OUTPUT_ID_LEVEL, REQUEST_ID_LEVEL
 from ordo.consensus.state.progress cimport Progress
-from ordo.runtime.native.atomics cimport (
-    ordo_fence_full,
-    ordo_get_i32,
-    ordo_get_i64,
-    ordo_get_u16,
-    ordo_load_acquire_i64,
-    ordo_put_i32,
-    ordo_put_i64,
-)
+from ordo.runtime.native.atomics cimport (ordo_fence_full, ordo_get_i32, ordo_get_i64, ordo_get_u16,
+                                          ordo_load_acquire_i64, ordo_put_i32, ordo_put_i64)
 from ordo.runtime.native.counters cimport Counter
 from ordo.runtime.native.sentinels cimport NEVER, NULL_POSITION
 from ordo.runtime.agents.wake cimport ParkFlag
@@ -183,6 +144,7 @@ cdef class Sequencer:
         self._takes_differences = level >= APPLICATION_LEVEL
         self._takes_request_ids = level >= REQUEST_ID_LEVEL
         self._takes_output_ids = level >= OUTPUT_ID_LEVEL
+        self._takes_arrivals = level >= ARRIVAL_LEVEL
 
     def set_append_flags(self, uint8_t flags):
         """Set how this follower's AppendPositions say that it is catching up; 0: it follows the live log."""
@@ -203,8 +165,9 @@ cdef class Sequencer:
 
     # -- streams -----------------------------------------------------------------------------------------------------
 
-    def add_ingress_image(self, Image image):
-        self._ingress.add(IngressSource(image))
+    def add_ingress_image(self, Image image, bint is_timed=False):
+        """`is_timed`: the driver writes when frames arrived into their reserved values, over what their sender wrote."""
+        self._ingress.add(IngressSource(image, is_timed))
 
     def remove_ingress_image(self, Image image):
         self._ingress.remove(image)
@@ -481,7 +444,7 @@ cdef class Sequencer:
             if not self.takes_ingress or holds_messages:
                 return 0
             put_sbe_header(self._header, SESSION_MESSAGE_HEADER_BLOCK, SESSION_MESSAGE_HEADER_ID)
-            return self._sequence(image, data, fragment.length_bytes, cluster_time)
+            return self._sequence(image, fragment, cluster_time)
         if is_for_container(data, fragment.length_bytes):
             if not self.takes_ingress or (holds_messages
                                           and ordo_template_id(data, fragment.length_bytes) == REQUEST_ID):
@@ -510,13 +473,11 @@ cdef class Sequencer:
         if not self._is_admitted(image, fragment, template, cluster_time):
             return 1
         self.appended_position = 0
-        taken = self._sequence(image, data, fragment.length_bytes, cluster_time,
-                               template == CONSUMER_COMMAND_ID)
+        taken = self._sequence(image, fragment, cluster_time, template == CONSUMER_COMMAND_ID)
         if self.appended_position and template == MESSAGE_MARK_ID:
             self._session_host.on_message_mark(ordo_get_i64(data + SESSION_HEADER_SESSION_ID),
                                         ordo_get_i64(data + MESSAGE_MARK_NUMBER), self.appended_position)
-        if self.traces is not None and self.appended_position and template == REQUEST_ID \
-                and fragment.length_bytes >= REQUEST_LENGTH:
+        if self.traces is not None and self.appended_position and template == REQUEST_ID:
             self.traces.take(ordo_get_i64(data + REQUEST_OPEN_POSITION), ordo_get_i64(data + REQUEST_NUMBER),
                              self.appended_position)
         return taken
@@ -546,11 +507,12 @@ cdef class Sequencer:
         return template != OPEN_IDENTITY_ID or self._session_host.admits_identity(
             image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes), cluster_time)
 
-    cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes,
-                       int64_t cluster_time, bint was_admitted=False) except -1:
+    cdef int _sequence(self, Image image, const Fragment* fragment, int64_t cluster_time,
+                       bint was_admitted=False) except -1:
         """Append a client's message after the message header that is in `_header` already."""
-        cdef int64_t session_id, slot, position
-        cdef int attempt
+        cdef const uint8_t* message = fragment.payload
+        cdef int64_t length_bytes = fragment.length_bytes
+        cdef int64_t session_id, slot
         if length_bytes < SESSION_HEADER_LENGTH or self._mode != LEADING \
                 or ordo_get_i64(message + SESSION_HEADER_LEADERSHIP_TERM_ID) != self._leadership_term_id:
             return 1
@@ -582,16 +544,25 @@ cdef class Sequencer:
             self.sessions.activity[slot] = cluster_time
             return 0
         put_stamp(self._header, self._leadership_term_id, session_id, cluster_time)
+        return self._append_message(fragment, slot, cluster_time)
+
+    cdef int _append_message(self, const Fragment* fragment, int64_t slot, int64_t cluster_time) except -1:
+        """Append a message that may be, after the head and the stamp that are in `_header` already."""
+        cdef Head head = Head(SESSION_HEADER_LENGTH, SESSION_HEADER_LENGTH)
+        cdef int64_t position
+        cdef int attempt
+        if self._polled.is_timed and self._takes_arrivals:
+            head = put_arrival(self._header, fragment, self._log.max_message_length)
         for attempt in range(2):
             self._log.stamp_next(commit_hint(self._log.position_now(), self.told_position()))
-            position = self._log.append(self._header, SESSION_HEADER_LENGTH, message + SESSION_HEADER_LENGTH,
-                                        length_bytes - SESSION_HEADER_LENGTH)
+            position = self._log.append(self._header, head.length_bytes, fragment.payload + head.taken_bytes,
+                                        fragment.length_bytes - head.taken_bytes)
             if position > 0:
                 self.appended_position = position
                 self.sessions.activity[slot] = cluster_time
                 self._unsent_since_ns = 0              # the record tells the followers
                 if self.quotas.has_accounts:
-                    self.quotas.charge(self.sessions.accounts[slot], length_bytes)
+                    self.quotas.charge(self.sessions.accounts[slot], fragment.length_bytes)
                 return 1
             if position != ADMIN_ACTION:
                 break
@@ -701,7 +672,7 @@ cdef class Sequencer:
                 self.last_timestamp = max(self.last_timestamp, ordo_get_i64(data + SESSION_HEADER_TIMESTAMP))
                 if ordo_get_i64(data + SESSION_HEADER_SESSION_ID) > 0:
                     continue
-            elif is_for_container(data, fragment.length_bytes):
+            elif is_for_container(data, fragment.length_bytes) or is_logged_request(data, fragment.length_bytes):
                 self.last_timestamp = max(self.last_timestamp, ordo_get_i64(data + SESSION_HEADER_TIMESTAMP))
                 if self.follower_traces is not None:
                     self._trace(data, &fragment)
@@ -714,8 +685,7 @@ cdef class Sequencer:
 
     cdef int _trace(self, const uint8_t* data, const Fragment* fragment) except -1:
         """Follower: a request may be one that is traced. What a follower catches up with is not."""
-        if self._mode == FOLLOWING and self.is_steady and ordo_template_id(data, fragment.length_bytes) == REQUEST_ID \
-                and fragment.length_bytes >= REQUEST_LENGTH:
+        if self._mode == FOLLOWING and self.is_steady and is_logged_request(data, fragment.length_bytes):
             self.follower_traces.take(ordo_get_i64(data + REQUEST_OPEN_POSITION),
                                       ordo_get_i64(data + REQUEST_NUMBER), fragment.position)
         return 0

@@ -22,6 +22,7 @@ cdef class IngressSource(Source):
     """One image of an ingress stream. It is proven by its first message that a session's client may send."""
     cdef Assembler assembler
     cdef bint is_proven
+    cdef readonly bint is_timed           # its frames have the time at which they arrived, from the driver
     cdef int64_t held_until_ns            # its next message waits for a quota until then
     cdef int64_t credit                   # of messages in this round, long ones count more; 0: another round begins
     cdef inline bint has_message(self) noexcept nogil:    # whether one waits; where none does nothing of a share is left

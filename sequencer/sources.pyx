@@ -39,9 +39,10 @@ cdef class ConsensusSource(Source):
 
 
 cdef class IngressSource(Source):
-    def __init__(self, Image image not None):
+    def __init__(self, Image image not None, bint is_timed=False):
         super().__init__(image)
         self.assembler = Assembler()
+        self.is_timed = is_timed
 
 
 cdef class Sources:

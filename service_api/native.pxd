@@ -38,6 +38,7 @@ cdef class Header:
     cdef readonly int64_t position              # after the record
     cdef readonly int64_t leadership_term_id    # in which it was appended
     cdef readonly int64_t sequence              # of the message, from 1 on; 0: it has none
+    cdef int64_t arrival                        # at the leader, ns since 1970; 0: not known
 
 cdef class MessageSequence:
     """The numbers of the messages that a log gives to its services: dense, and the same for whoever executes it.

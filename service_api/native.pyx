@@ -43,18 +43,25 @@ cdef class SinkSession(NativeSession):
 
 
 cdef class Header:
-    def __init__(self, int64_t position=0, int64_t leadership_term_id=-1, int64_t sequence=0):
-        self.update(position, leadership_term_id, sequence)
+    def __init__(self, int64_t position=0, int64_t leadership_term_id=-1, int64_t sequence=0, arrival_ns=None):
+        self.update(position, leadership_term_id, sequence, arrival_ns)
 
-    def update(self, int64_t position, int64_t leadership_term_id, int64_t sequence=0):
+    def update(self, int64_t position, int64_t leadership_term_id, int64_t sequence=0, arrival_ns=None):
         """Point the flyweight at the next record; for whoever runs the service."""
         self.position = position
         self.leadership_term_id = leadership_term_id
         self.sequence = sequence
+        self.arrival = 0 if arrival_ns is None else arrival_ns
+
+    @property
+    def arrival_ns(self):
+        """When the message arrived at the socket of the leader that appended it, by that machine's clock, in ns since
+        1970: as the log has it, so the same on all members. None: the log does not say."""
+        return self.arrival if self.arrival > 0 else None
 
     def __repr__(self):
         return (f"Header(position={self.position}, leadership_term_id={self.leadership_term_id}, "
-                f"sequence={self.sequence})")
+                f"sequence={self.sequence}, arrival_ns={self.arrival_ns})")
 
 
 cdef class MessageSequence:

@@ -7,6 +7,7 @@ This is the Python half. What happens once a message is in `ordo.sequencer.seque
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ordo.cluster.module.client_parts import make_client_parts, make_queries
@@ -278,9 +279,9 @@ class ConsensusModule:
             recovery.introduce_members(contacts)
         contacts.connect(now_ns)
         client.add_subscription(
-            f"aeron:udp?endpoint={bound.ingress}|{base.config.receive_options}|rejoin=false|alias=ingress",
+            f"aeron:udp?endpoint={bound.ingress}|{base.config.ingress_options}|rejoin=false|alias=ingress",
             INGRESS_STREAM_ID,
-            on_available_image=self.sequencer.add_ingress_image,
+            on_available_image=partial(self.sequencer.add_ingress_image, is_timed=base.config.arrival_time),
             on_unavailable_image=self._on_image_gone,
         )
         self.clients.services.open(client, self.sequencer, base.config.cluster_id, self._make_service_reports())

@@ -6,7 +6,7 @@ Read with ordo_get_*, write with ordo_put_*: nothing is aligned.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
-from ordo.runtime.native.atomics cimport ordo_get_u16, ordo_put_i64
+from ordo.runtime.native.atomics cimport ordo_get_i64, ordo_get_u16, ordo_put_i64
 
 cdef enum:
     SBE_TEMPLATE_ID = 2                # u16, after the block length
@@ -38,6 +38,7 @@ cdef enum:
     GROUP_ANSWER_ID = 129
     SCHEMA_EVENT_ID = 140
     CLOCK_EVENT_ID = 150
+    ARRIVED_REQUEST_ID = 151
 
 cdef enum:  # template ids
     SESSION_MESSAGE_HEADER_ID = 1
@@ -83,6 +84,9 @@ cdef enum:  # SessionMessageHeader: every application message's prefix
     SESSION_HEADER_LEADERSHIP_TERM_ID = 8             # i64
     SESSION_HEADER_SESSION_ID = 16         # i64; negative in the log: a message from a service
     SESSION_HEADER_TIMESTAMP = 24          # i64, cluster time
+    SESSION_MESSAGE_ARRIVED_BLOCK = 32     # in the log, where the leader noted when the message arrived
+    SESSION_HEADER_ARRIVAL = 32            # i64, ns since 1970
+    ARRIVAL_LENGTH = 8
 
 cdef enum:  # OpenIdentity, Request, Answer, MessageMark, ConsumerCommand, AppReport, AppDifference: those of a SessionMessageHeader come first
     OPEN_IDENTITY_BLOCK = 56
@@ -237,9 +241,34 @@ cdef inline bint is_request(const uint8_t* message, int64_t length_bytes) noexce
     """Whether a message is a Request with all its fields."""
     return ordo_template_id(message, length_bytes) == REQUEST_ID and ordo_get_u16(message) >= REQUEST_BLOCK
 
+cdef inline bint is_logged_request(const uint8_t* record, int64_t length_bytes) noexcept nogil:
+    """Whether a record of the log is a Request with all its fields, or one with the time of its arrival, which only
+    leaders write: `is_request` alone is for what clients send."""
+    cdef int template = ordo_template_id(record, length_bytes)
+    if template == REQUEST_ID:
+        return ordo_get_u16(record) >= REQUEST_BLOCK
+    return template == ARRIVED_REQUEST_ID and ordo_get_u16(record) >= REQUEST_BLOCK + ARRIVAL_LENGTH
+
+cdef inline int request_block(const uint8_t* request) noexcept nogil:
+    """The length that tells which kind of Request it is: of its block, without the time of its arrival."""
+    cdef int block_length = ordo_get_u16(request)
+    return block_length - ARRIVAL_LENGTH if ordo_get_u16(request + SBE_TEMPLATE_ID) == ARRIVED_REQUEST_ID else block_length
+
+cdef inline int64_t arrival_of(const uint8_t* record) noexcept nogil:
+    """When a message or a request of the log arrived at its leader, in ns since 1970; 0: not known."""
+    cdef int block_length = ordo_get_u16(record)
+    cdef int64_t arrival = 0
+    if block_length < SESSION_MESSAGE_ARRIVED_BLOCK:
+        return 0
+    if ordo_get_u16(record + SBE_TEMPLATE_ID) == ARRIVED_REQUEST_ID:
+        arrival = ordo_get_i64(record + block_length)          # the last of the block
+    elif ordo_get_u16(record + SBE_TEMPLATE_ID) == SESSION_MESSAGE_HEADER_ID:
+        arrival = ordo_get_i64(record + SESSION_HEADER_ARRIVAL)
+    return arrival if arrival > 0 else 0
+
 cdef inline int request_digest_offset(const uint8_t* request) noexcept nogil:
     """Where a Request has the digest of the id that its caller chose; 0 without one."""
-    cdef int block_length = ordo_get_u16(request)
+    cdef int block_length = request_block(request)
     if block_length >= OUTPUT_BY_ID_BLOCK:
         return OUTPUT_BY_ID_DIGEST
     return REQUEST_BY_ID_DIGEST if REQUEST_BY_ID_BLOCK <= block_length < OUTPUT_BLOCK else 0

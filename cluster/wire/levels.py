@@ -41,6 +41,9 @@ REFUSALS_LEVEL = 8
 """Shared consumers whose members ask for it count only what is given back as tried (cluster.container.tables)."""
 TIME_UNIT_LEVEL = 8
 """A term may begin with a finer unit of time than the log had (cluster.module.versions.log_time)."""
+ARRIVAL_LEVEL = 8
+"""The log may have messages and requests with the time at which they arrived at their leader
+(cluster.wire.sessions.arrivals)."""
 PROTOCOL_LEVEL = 8
 """The level of this release."""
 _LEVEL_OF: dict[Message, int] = {
@@ -49,6 +52,7 @@ _LEVEL_OF: dict[Message, int] = {
     ordo_codecs.CLUSTER_IDENTITY_EVENT: IDENTITY_LEVEL,
     ordo_codecs.SCHEMA_EVENT: SCHEMA_LEVEL,
     ordo_codecs.CLOCK_EVENT: CLOCK_LEVEL,
+    ordo_codecs.ARRIVED_REQUEST: ARRIVAL_LEVEL,
 }
 """What each kind of record needs, whatever it says; those that are not here have always been there."""
 

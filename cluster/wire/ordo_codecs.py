@@ -695,6 +695,14 @@ CLOCK_EVENT: Message[records.ClockEvent] = _message(
 ClockSource, told the figures, which are those of a ClockQuality. `wall_clock_ahead_ns`: of the timestamp.
 `interval_ns`: after so long the next one follows, if the log has grown."""
 
+ARRIVED_REQUEST: Message[records.ArrivedRequest] = _message(
+    "ArrivedRequest",
+    151,
+    "leadership_term_id i64; cluster_session_id i64; timestamp i64; open_position i64; number i64; confirmed i64",
+)
+"""Log alone: a Request of any length with the time of its arrival, i64, behind its block
+(cluster.wire.sessions.arrivals). No leader takes one from a client."""
+
 MESSAGES = by_template_id(list(globals().values()))
 OUTPUT: Message[records.Output] = _message(
     "Output",

@@ -1404,6 +1404,17 @@ class ClockEvent(NamedTuple):
     is_synchronized: int
 
 
+class ArrivedRequest(NamedTuple):
+    """The fields of a decoded ArrivedRequest."""
+
+    leadership_term_id: int
+    cluster_session_id: int
+    timestamp: int
+    open_position: int
+    number: int
+    confirmed: int
+
+
 class Output(NamedTuple):
     """The fields of a decoded Output."""
 

@@ -34,7 +34,7 @@ def _template(message: Message) -> bytes:
     return struct.pack("<HH", message.template_id, message.schema_id)
 
 
-_MESSAGES = frozenset(map(_template, (codecs.SESSION_MESSAGE_HEADER, ordo_codecs.REQUEST)))
+_MESSAGES = frozenset(map(_template, (codecs.SESSION_MESSAGE_HEADER, ordo_codecs.REQUEST, ordo_codecs.ARRIVED_REQUEST)))
 _RENUMBERING = frozenset(map(_template, (codecs.CLUSTER_ACTION_REQUEST, ordo_codecs.LEVEL_EVENT)))
 
 

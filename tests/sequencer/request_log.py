@@ -9,6 +9,7 @@ from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.follow.executions import Executions
 from ordo.service_api.request_ids import digest_request_id
 
+FIRST_ARRIVAL_NS = 1_700_000_000_000_000_001
 IDENTITIES = [bytes([one]) * 16 for one in range(1, 5)]
 PRINCIPALS = [b"one", b"two"]
 
@@ -16,7 +17,11 @@ PRINCIPALS = [b"one", b"two"]
 class RequestLog:
     """`write` one record after the other; `append` gives the position after it."""
 
-    def __init__(self, seed: int, append: Callable[[bytes], int]) -> None:
+    def __init__(self, seed: int, append: Callable[[bytes], int], *, has_arrivals: bool = False) -> None:
+        """`has_arrivals`: but for each third, messages and requests have the time at which they arrived."""
+        self.arrivals: dict[int, int | None] = {}
+        """Of messages and requests, by position."""
+        self._has_arrivals = has_arrivals
         self.rng = random.Random(seed)
         self.time = 1000
         self.table = Executions()
@@ -39,12 +44,21 @@ class RequestLog:
         if draw < 0.12 or len(self._opened) == 1:
             return self._open_identity()
         if draw < 0.2:
-            return self._append(codecs.SESSION_MESSAGE_HEADER.encode(**self._stamp()) + b"message")
+            return self._append_message(codecs.SESSION_MESSAGE_HEADER.encode(**self._stamp()) + b"message")
         return self._request()
 
     def _append(self, record: bytes) -> int:
         position = self._append_record(record)
         self.table.note(position, record)
+        return position
+
+    def _append_message(self, record: bytes) -> int:
+        arrival_ns = None
+        if self._has_arrivals and len(self.arrivals) % 3:
+            arrival_ns = FIRST_ARRIVAL_NS + len(self.arrivals)
+            record = with_arrival(record, arrival_ns)
+        position = self._append(record)
+        self.arrivals[position] = arrival_ns
         return position
 
     def _stamp(self) -> dict[str, int]:
@@ -104,14 +118,24 @@ class RequestLog:
             chosen = self.rng.randrange(40)
             digest = ordo_codecs.split_request_digest(digest_request_id(b"%d" % chosen))
             output = ordo_codecs.OUTPUT_BY_ID.encode(confirmed=confirmed, target_session_id=-1, **digest, **fields)
-            return self._append(output + b"for id %d" % chosen)
+            return self._append_message(output + b"for id %d" % chosen)
         if self.rng.random() < 0.2:
-            return self._append(
+            return self._append_message(
                 ordo_codecs.OUTPUT.encode(confirmed=confirmed, target_session_id=-1, **fields) + payload
             )
         if self.rng.random() < 0.3:
             chosen = self.rng.randrange(40)
             digest = ordo_codecs.split_request_digest(digest_request_id(b"%d" % chosen))
             payload = b"for id %d" % (chosen if self.rng.random() < 0.9 else -1)
-            return self._append(ordo_codecs.REQUEST_BY_ID.encode(confirmed=confirmed, **digest, **fields) + payload)
-        return self._append(ordo_codecs.REQUEST.encode(confirmed=confirmed, **fields) + payload)
+            return self._append_message(
+                ordo_codecs.REQUEST_BY_ID.encode(confirmed=confirmed, **digest, **fields) + payload
+            )
+        return self._append_message(ordo_codecs.REQUEST.encode(confirmed=confirmed, **fields) + payload)
+
+
+def with_arrival(record: bytes, arrival_ns: int) -> bytes:
+    """What a leader makes of a message or a request that arrived then."""
+    length = int.from_bytes(record[:2], "little")
+    template = b"\x97\x00" if record[2:6] == b"\x29\x00\x85\x03" else record[2:4]
+    time = arrival_ns.to_bytes(8, "little", signed=True)
+    return (length + 8).to_bytes(2, "little") + template + record[4 : 8 + length] + time + record[8 + length :]

@@ -27,9 +27,12 @@ class Noting(ClusteredService):
         self.executed: list[tuple[int, bytes]] = []
         self.numbers: dict[int, int] = {}
         """Of all messages, by their positions."""
+        self.arrivals: dict[int, int | None] = {}
+        """When they arrived, by the same."""
 
     def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes | None:
         self.numbers[header.position] = header.sequence
+        self.arrivals[header.position] = header.arrival_ns
         if session is None:
             return None
         if session.identity is not None:
@@ -51,6 +54,13 @@ def check_numbers(marked: list[LogEntry], numbers: dict[int, int], end: int | No
     assert numbered == numbers and all(one.position in numbered for one in marked if one.sequence)
     count = sum(1 for position in numbered if end is None or position < end)
     assert list(numbered.values()) == [*range(1, count + 1), *[0] * (len(numbered) - count)]
+
+
+def check_arrivals(marked: list[LogEntry], told: dict[int, int | None], log: RequestLog) -> None:
+    """The reader says the same of each message as services are told, copies that are not executed included."""
+    assert {one.position: one.arrival_ns for one in marked if one.position in log.arrivals} == log.arrivals
+    assert not any(one.arrival_ns for one in marked if one.position not in log.arrivals)
+    assert all(log.arrivals.get(position) == arrival_ns for position, arrival_ns in told.items())
 
 
 def own_message() -> bytes:
@@ -80,7 +90,7 @@ def test_what_is_executed_and_by_whose_identity_is_said_from_the_beginning_and_f
 
     level = (REQUEST_ID_LEVEL, OUTPUT_ID_LEVEL, SEQUENCE_LEVEL)[seed % 3]
     append(ordo_codecs.LEVEL_EVENT.encode(leadership_term_id=0, timestamp=999, level=level, member_id=0))
-    log = RequestLog(seed, append)
+    log = RequestLog(seed, append, has_arrivals=seed % 2 == 1)
     for _ in range(300):
         log.write()
     append(own_message())
@@ -103,12 +113,12 @@ def test_what_is_executed_and_by_whose_identity_is_said_from_the_beginning_and_f
     assert {one.position: one.identity for one in requests if not one.is_repeat} == executed
     assert all(one.is_repeat is False for one in marked if one.kind not in REQUESTS)
     assert all(one.request_number == one.values.number for one in requests)
+    check_arrivals(marked, service.arrivals, log)
 
     messages = [one.payload for one in node.archive.reader(recording_id, None).messages()]
     from_snapshot = Executions(container_snapshot.decode(iter(messages)), numbers=True)
     again = [from_snapshot.mark(one) for one in entries_of(records) if one.position > middle]
     assert again == [one for one in marked if one.position > middle]
-
     rolled = Executions()
     for position, record in records:
         if position <= middle:

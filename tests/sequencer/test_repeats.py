@@ -35,7 +35,7 @@ class RepeatingWorld(LogWorld):
         self.follower.close()
         self.follower = None
         self.records: list[tuple[int, bytes]] = []
-        self.log = RequestLog(5, self._append_record)
+        self.log = RequestLog(5, self._append_record, has_arrivals=True)
         for _ in range(count):
             self.log.write()
         self.commit(self.records[-1][0])

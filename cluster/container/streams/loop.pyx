@@ -31,10 +31,12 @@ from ordo.cluster.wire.layout cimport (
     SESSION_HEADER_LEADERSHIP_TERM_ID,
     SESSION_HEADER_TIMESTAMP,
     SESSION_MESSAGE_HEADER_ID,
-    is_request,
+    arrival_of,
+    is_logged_request,
     put_ordo_header,
     put_session_header,
     put_stamp,
+    request_block,
     request_digest_offset,
     template_id,
 )
@@ -375,6 +377,7 @@ cdef class ContainerLoop(Agent):
         self.messages_executed += 1
         self._header.position = fragment.position
         self._header.leadership_term_id = self.leadership_term_id
+        self._header.arrival = arrival_of(fragment.payload)
         return True
 
     cdef int _note_place(self, int64_t position, const Fragment* fragment) except -1:
@@ -413,7 +416,7 @@ cdef class ContainerLoop(Agent):
             self._current = session
             self._identity = identity
             session.identity = identity.identity
-            if ordo_get_u16(record) >= OUTPUT_BLOCK:
+            if request_block(record) >= OUTPUT_BLOCK:
                 self._note_target(fragment)
             if self.traces is not None:
                 self.traces.begin(open_position, number, identity.identity)
@@ -428,7 +431,7 @@ cdef class ContainerLoop(Agent):
 
     cdef bint _takes_id_of(self, const uint8_t* record) except -1:
         """Whether the log may have a request with this id: one that is none for members of other releases is none."""
-        return ordo_get_u16(record) < OUTPUT_BLOCK or self.requests.ids.takes_outputs
+        return request_block(record) < OUTPUT_BLOCK or self.requests.ids.takes_outputs
 
     cdef int _admit_by_id(self, const Fragment* fragment, Identity identity) except -1:
         """What is to be done with a request that has an id of its caller's choice."""
@@ -792,7 +795,7 @@ cdef bint _is_message(const Fragment* fragment) noexcept nogil:
     """A client's or a service's message, or a request."""
     if template_id(fragment.payload, fragment.length_bytes) == SESSION_MESSAGE_HEADER_ID:
         return fragment.length_bytes >= SESSION_HEADER_LENGTH
-    return is_request(fragment.payload, fragment.length_bytes)
+    return is_logged_request(fragment.payload, fragment.length_bytes)
 
 
 cdef bytes _payload_of(const Fragment* fragment):

@@ -14,7 +14,7 @@ from ordo.runtime.errors import ChannelError
 from ordo.runtime.native.cluster_time import TimeUnit
 from ordo.runtime.native.time_units import SECOND_NS
 from ordo.runtime.settings.config import DurationNs, Settings, SizeBytes, duration_within, size_within
-from ordo.sequencer.leader_ingress import check_group
+from ordo.sequencer.leader_ingress import ARRIVAL_OPTION, check_group
 
 MEBIBYTE = 1024 * 1024
 GIBIBYTE = 1024 * MEBIBYTE
@@ -185,6 +185,11 @@ class ClusterSettings(Settings):
         default=False,
         description="Whether programs on the leader's machine may be clients through shared memory (`aeron:ipc`).",
     )
+    arrival_time: bool = Field(
+        default=False,
+        description="Whether a leader writes into the log when each message arrived at its socket"
+        " (`header.arrival_ns`). Programs that read the log have to be of a release that knows it.",
+    )
     app_version: Annotated[int, Field(ge=1)] = Field(
         default=ConsensusSettings.app_version,
         description="Version of the code that [service] class names, as a number; 65536 and more is major * 65536 +"
@@ -348,6 +353,11 @@ class ModuleSettings(ClusterSettings):
     def receive_options(self) -> str:
         """The receive parameters of a channel URI."""
         return f"rcv-wnd={self.receiver_window_bytes}|so-rcvbuf={self.socket_buffer_bytes}"
+
+    @property
+    def ingress_options(self) -> str:
+        """Return the receive parameters of a channel that clients send to."""
+        return f"{self.receive_options}|{ARRIVAL_OPTION}" if self.arrival_time else self.receive_options
 
     def consensus(self, members: tuple[Member, ...]) -> ConsensusSettings:
         """Return the settings that consensus needs. Raises ConfigurationError on values that cannot work together."""

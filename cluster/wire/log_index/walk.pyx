@@ -9,7 +9,7 @@ from ordo.cluster.wire.layout cimport (
     SESSION_HEADER_LENGTH,
     SESSION_HEADER_TIMESTAMP,
     SESSION_MESSAGE_HEADER_ID,
-    is_request,
+    is_logged_request,
     ordo_template_id,
     template_id,
 )
@@ -120,7 +120,7 @@ cdef int64_t _in_ns(int64_t timestamp) noexcept nogil:
 cdef bint _is_message(const Fragment* fragment) noexcept nogil:
     if template_id(fragment.payload, fragment.length_bytes) == SESSION_MESSAGE_HEADER_ID:
         return fragment.length_bytes >= SESSION_HEADER_LENGTH
-    return is_request(fragment.payload, fragment.length_bytes)
+    return is_logged_request(fragment.payload, fragment.length_bytes)
 
 
 cdef int32_t _OFFSETS[TEMPLATES_MAX]         # where records of the cluster's schema have their time stamp; 0: nowhere

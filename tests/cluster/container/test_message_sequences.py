@@ -146,7 +146,8 @@ def test_a_sequence_says_where_it_is() -> None:
     sequence.keep(96)
     sequence.pass_snapshot()
     assert (sequence.next(), sequence.last, sequence.snapshot()) == (97, 97, (97, True))
-    assert repr(Header(64, 1, 97)) == "Header(position=64, leadership_term_id=1, sequence=97)"
+    assert repr(Header(64, 1, 97)) == "Header(position=64, leadership_term_id=1, sequence=97, arrival_ns=None)"
+    assert repr(Header(64, 1, 97, 5)) == "Header(position=64, leadership_term_id=1, sequence=97, arrival_ns=5)"
 
 
 def answered(node: ServiceNode) -> list[tuple[int, int, int]]:

@@ -94,3 +94,22 @@ def session_header(int64_t leadership_term_id, int64_t session_id, int64_t times
 
 def template_id(const uint8_t[::1] message):
     return layout.template_id(&message[0], message.shape[0])
+
+
+def read_arrival(const uint8_t[::1] record):
+    """When a message or a request of the log arrived, 0 where it does not say it; None for what is neither."""
+    cdef int64_t length_bytes = record.shape[0]
+    if length_bytes == 0:
+        return None
+    is_message = layout.template_id(&record[0], length_bytes) == layout.SESSION_MESSAGE_HEADER_ID
+    if not is_message and not layout.is_logged_request(&record[0], length_bytes):
+        return None
+    return layout.arrival_of(&record[0])
+
+
+def request_kind(const uint8_t[::1] record):
+    """The length of block that tells which kind of request a record is, and where the digest of its id is; None for
+    what is none."""
+    if record.shape[0] == 0 or not layout.is_logged_request(&record[0], record.shape[0]):
+        return None
+    return layout.request_block(&record[0]), layout.request_digest_offset(&record[0])
