@@ -6,7 +6,7 @@ from ordo.pipeline.decoding.cursor cimport Message
 from ordo.pipeline.decoding.records cimport Record
 
 cdef enum:
-    COLUMN_COUNT = 12
+    COLUMN_COUNT = 13
 
 cdef struct Column:
     # where the values of one column of the batch under construction go; offsets and data only of text and bytes

@@ -7,6 +7,8 @@ COLUMN_NAMES: tuple[str, ...]
 BODY: str
 IS_REPEAT: str
 SEQUENCE: str
+ARRIVAL: str
+PLACES: tuple[str, ...]
 ALL_COLUMN_NAMES: tuple[str, ...]
 ARROW_TYPES: dict[str, pa.DataType]
 NEVER_NULL: frozenset[str]

@@ -29,8 +29,11 @@ COLUMN_NAMES = ("recording", "node", "leadership_term", "position", "start_posit
 BODY = "body"
 IS_REPEAT = "is_repeat"
 SEQUENCE = "sequence"
+ARRIVAL = "arrival_ns"
 ALL_COLUMN_NAMES = (*COLUMN_NAMES, BODY, IS_REPEAT)
-"""Also those that are made of others (ordo.pipeline.recordings.repeats); SEQUENCE is there only where asked for."""
+"""Also those that are made of others (ordo.pipeline.recordings.repeats); SEQUENCE and ARRIVAL are there only where asked
+for."""
+PLACES = (*COLUMN_NAMES, ARRIVAL)
 
 cdef enum:
     LEADERSHIP_TERM = 2
@@ -43,6 +46,7 @@ cdef enum:
     CORRELATION_ID = 9
     PAYLOAD = 10
     PAYLOAD_LENGTH = 11
+    ARRIVAL_TIME = 12
     KIND_TEXT_SIZE = 16                 # copied whole for every row; what is too much the next row writes over
     SPARES_MAX = 3
     SPARE_LENGTH_MAX = 32 * 1024 * 1024
@@ -52,9 +56,10 @@ ARROW_TYPES = {
     "start_position": pa.int64(), "timestamp": pa.timestamp("us", tz="UTC"), "cluster_time": pa.int64(),
     "kind": pa.string(), "session_id": pa.int64(), "correlation_id": pa.int64(), "payload": pa.binary(),
     "payload_length": pa.int32(), BODY: pa.binary(), IS_REPEAT: pa.bool_(), SEQUENCE: pa.int64(),
+    ARRIVAL: pa.int64(),
 }
 NEVER_NULL = frozenset(("recording", "node", "position", "start_position", "kind", "payload", "payload_length"))
-assert len(COLUMN_NAMES) == COLUMN_COUNT and len(KIND_NAMES) == KIND_COUNT
+assert len(PLACES) == COLUMN_COUNT and len(KIND_NAMES) == KIND_COUNT
 assert max(len(name) for name in KIND_NAMES) <= KIND_TEXT_SIZE
 
 cdef uint8_t KIND_TEXT[KIND_COUNT][KIND_TEXT_SIZE]
@@ -160,7 +165,7 @@ cdef class BatchBuilder:
     def _lay_out(self):
         self.places = {}
         end = 0
-        for index, name in enumerate(COLUMN_NAMES):
+        for index, name in enumerate(PLACES):
             self.wanted[index] = name in self.columns and name not in self.constants
             if not self.wanted[index]:
                 continue
@@ -182,7 +187,7 @@ cdef class BatchBuilder:
         if self.memory is None or self.memory.length_bytes < self.fixed_bytes + payload_bytes:
             self.memory = take_memory(self.fixed_bytes + payload_bytes)
         for name, (valid, values, data) in self.places.items():
-            column = &self.into[COLUMN_NAMES.index(name)]
+            column = &self.into[PLACES.index(name)]
             column.null_count = 0
             column.values = <int64_t*> (self.memory.data + <int64_t> values)
             column.offsets = <int32_t*> column.values
@@ -204,7 +209,7 @@ cdef class BatchBuilder:
                 arrays.append(self.constants[name].slice(0, rows))
                 continue
             valid, values, data = self.places[name]
-            column = &self.into[COLUMN_NAMES.index(name)]
+            column = &self.into[PLACES.index(name)]
             buffers = [whole.slice(valid) if column.null_count else None, whole.slice(values)]
             if data is not None:
                 buffers.append(whole.slice(data, column.offsets[rows]))
@@ -233,6 +238,8 @@ cdef class BatchBuilder:
             put_nullable(&self.into[CLUSTER_TIME], row, record.has_term, record.cluster_time)
         if self.wanted[CORRELATION_ID]:
             put_nullable(&self.into[CORRELATION_ID], row, record.has_correlation, record.correlation_id)
+        if self.wanted[ARRIVAL_TIME]:
+            put_nullable(&self.into[ARRIVAL_TIME], row, record.has_arrival, record.arrival)
 
 
 def body_array(payload, const uint8_t[::1] prefix_kinds):

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from ordo.follow.log_schemas import LogSchemas
-from ordo.pipeline.decoding.batches import ALL_COLUMN_NAMES, SEQUENCE
+from ordo.pipeline.decoding.batches import ALL_COLUMN_NAMES, ARRIVAL, SEQUENCE
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.runtime.errors import MessageError
 from ordo.service_api.messages import layout
@@ -30,7 +30,7 @@ from ordo.service_api.messages.plain import values_of
 FOUND_COLUMNS: dict[str, pa.DataType] = {"message": pa.string(), "version": pa.int32(), "problem": pa.string()}
 """What a decoder says of each payload; a column for each message follows them."""
 DAY = "day"
-TAKEN = frozenset((*ALL_COLUMN_NAMES, SEQUENCE, DAY, *FOUND_COLUMNS))
+TAKEN = frozenset((*ALL_COLUMN_NAMES, SEQUENCE, ARRIVAL, DAY, *FOUND_COLUMNS))
 """Columns that no message can have for its name. Engines see no difference between `position` and `Position`."""
 DIGITS_MAX = 38
 """The longest decimal of Arrow's 128 bits, and of Spark."""

@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t
 
 from ordo.cluster.wire.layout cimport (
+    ARRIVED_REQUEST_ID,
     CLOCK_EVENT_ID,
     CLUSTER_ACTION_REQUEST_ID,
     CLUSTER_IDENTITY_EVENT_ID,
@@ -36,6 +37,8 @@ from ordo.cluster.wire.layout cimport (
     TIMER_EVENT_CORRELATION_ID,
     TIMER_EVENT_ID,
     VERSION_EVENT_ID,
+    arrival_of,
+    is_logged_request,
 )
 from ordo.runtime.native.atomics cimport ordo_get_i64, ordo_get_u16
 
@@ -73,11 +76,13 @@ cdef struct Record:
     bint has_term                   # leadership term and time
     bint has_session
     bint has_correlation
+    bint has_arrival
     int64_t leadership_term
     int64_t cluster_time
     int64_t session_id
     int64_t correlation_id
-    int64_t payload_offset          # in the message: 32 for application messages, 0 for all others
+    int64_t arrival                 # at the leader, ns since 1970
+    int64_t payload_offset          # in the message: 32 for application messages, 40 with an arrival, 0 for all others
 
 cdef inline void classify(const uint8_t* message, int64_t length_bytes, bint is_log, Record* out) noexcept nogil:
     """Kind and key fields of one whole message. All log records begin with their leadership term."""
@@ -85,6 +90,7 @@ cdef inline void classify(const uint8_t* message, int64_t length_bytes, bint is_
     out.has_term = False
     out.has_session = False
     out.has_correlation = False
+    out.has_arrival = False
     out.payload_offset = 0
     if not is_log:
         out.kind = KIND_DATA
@@ -121,6 +127,8 @@ cdef inline void classify_event(
         out.payload_offset = SBE_HEADER_LENGTH + ordo_get_u16(message)
         out.session_id = ordo_get_i64(message + SESSION_HEADER_SESSION_ID)
         out.has_session = True
+        out.arrival = arrival_of(message)
+        out.has_arrival = out.arrival > 0
     elif template_id == SESSION_OPEN_EVENT_ID and length_bytes >= SBE_HEADER_LENGTH + SESSION_OPEN_EVENT_BLOCK:
         out.kind = KIND_SESSION_OPEN
         out.correlation_id = ordo_get_i64(message + SESSION_OPEN_EVENT_CORRELATION_ID)
@@ -150,6 +158,12 @@ cdef inline void classify_request(
         out.kind = KIND_REQUEST
         out.correlation_id = ordo_get_i64(message + REQUEST_NUMBER)
         out.has_correlation = True
+    elif template_id == ARRIVED_REQUEST_ID and is_logged_request(message, length_bytes):
+        out.kind = KIND_REQUEST
+        out.correlation_id = ordo_get_i64(message + REQUEST_NUMBER)
+        out.has_correlation = True
+        out.arrival = arrival_of(message)
+        out.has_arrival = out.arrival > 0
     elif template_id == OPEN_IDENTITY_ID:
         out.kind = KIND_IDENTITY
     else:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LAST_SNAPSHOT = "snapshot"
-COLUMNS = ("kind", "position", "cluster_time", "session_id", "correlation_id", "payload", "timestamp")
+COLUMNS = ("kind", "position", "cluster_time", "session_id", "correlation_id", "payload", "timestamp", "arrival_ns")
 _HEAD_ROWS = 64
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from ordo.follow.recordings.ranges import Access
-from ordo.pipeline.decoding.batches import ALL_COLUMN_NAMES, KIND_NAMES, SEQUENCE
+from ordo.pipeline.decoding.batches import ALL_COLUMN_NAMES, ARRIVAL, KIND_NAMES, SEQUENCE
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.decoding.payloads import PayloadDecoder, parse_decoder
 from ordo.pipeline.nodes.node_archives import CLUSTER, is_network, parse_addresses
@@ -31,6 +31,7 @@ DESCRIPTIONS = {
     "decoder": "payloads into columns: log, sbe:<schema.xml>, protobuf:<descriptor set>:<message> or "
     "struct:<format>:<names>",
     "sequence": "true adds column sequence, the numbers of messages; false (default)",
+    "arrival": "true adds column arrival_ns, when messages arrived at the leader; false (default)",
     "kinds": "kinds of record, separated by commas; default all",
     "sessions": "client session ids, separated by commas",
     "startposition": "first position: messages that end after it",
@@ -210,9 +211,11 @@ def _subset(values: dict[str, str], name: str, allowed: tuple[str, ...]) -> tupl
 
 
 def _columns(values: dict[str, str]) -> tuple[str, ...]:
-    columns = _subset(values, "columns", (*ALL_COLUMN_NAMES, SEQUENCE)) or ALL_COLUMN_NAMES
-    numbers = _choice(values, "sequence", {"true": True, "false": False}, False)
-    return (*columns, SEQUENCE) if numbers and SEQUENCE not in columns else columns
+    columns = _subset(values, "columns", (*ALL_COLUMN_NAMES, SEQUENCE, ARRIVAL)) or ALL_COLUMN_NAMES
+    for option, column in (("sequence", SEQUENCE), ("arrival", ARRIVAL)):
+        if _choice(values, option, {"true": True, "false": False}, False) and column not in columns:
+            columns = (*columns, column)
+    return columns
 
 
 def _integer(values: dict[str, str], name: str, minimum: int) -> int | None:

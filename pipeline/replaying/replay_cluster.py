@@ -181,7 +181,10 @@ class ReplayCluster:
         self.service.on_start(self, SnapshotReader(snapshot.messages) if snapshot else None)
 
     def execute(self, record: dict[str, Any]) -> list[Effect]:
-        """Effects of one record: a row with kind, position, cluster_time, session_id, correlation_id, payload."""
+        """Effects of one record.
+
+        A row with kind, position, cluster_time, session_id, correlation_id, payload, and arrival_ns.
+        """
         self.effects = []
         self.log_position = record["position"]
         if record["cluster_time"] is not None:
@@ -287,7 +290,7 @@ class ReplayCluster:
         session = self._sessions.get(session_id) if session_id >= 0 else None
         if session is None and session_id >= 0:
             return  # as the container: a message of a session that is not open is not delivered
-        self._call(session, record["payload"])
+        self._call(session, record["payload"], record.get("arrival_ns"))
 
     def _on_rule(self, record: dict[str, Any]) -> None:
         """Take a protocol level, which says what is kept of answers and of messages' numbers, or pass a snapshot."""
@@ -324,15 +327,15 @@ class ReplayCluster:
         if judged is None:
             return
         session.identity = judged.identity
-        status, answer = self._call(session, message.payload)
+        status, answer = self._call(session, message.payload, message.arrival_ns)
         session.identity = None
         if len(answer) > self._requests.answer_bytes_max:
             status, answer = replay_requests.TOO_LONG, b"an answer of %d bytes" % len(answer)
         self._requests.note(judged, position, status, answer)
 
-    def _call(self, session: ReplaySession | None, payload: bytes) -> tuple[int, bytes]:
+    def _call(self, session: ReplaySession | None, payload: bytes, arrival_ns: int | None) -> tuple[int, bytes]:
         """Status and payload of the service's answer; what it sends to a session is an effect, and so is a refusal."""
-        self._header.update(self.log_position, self._term, self._sequence.next())
+        self._header.update(self.log_position, self._term, self._sequence.next(), arrival_ns)
         replies = self._replies = []
         try:
             if self.log_position in self._skips:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 from ordo.cluster.wire import codecs
+from ordo.cluster.wire.sessions.arrivals import split_arrival
 
 SCHEMA_ID = 901
 OPEN_IDENTITY, REQUEST, LEVEL = 40, 41, 75
@@ -31,7 +32,8 @@ class OpenIdentity:
 class Request:
     """The record of a message that is executed only once."""
 
-    def __init__(self, record: bytes) -> None:
+    def __init__(self, record: bytes, arrival_ns: int | None) -> None:
+        self.arrival_ns = arrival_ns
         _, self.session_id, self.time, self.open_position, self.number, self.confirmed = _REQUEST.unpack_from(record, 8)
         block_length = _HEADER.unpack_from(record)[0]
         self.payload = record[8 + block_length :]
@@ -57,12 +59,13 @@ def parse(record: bytes) -> OpenIdentity | Request | None:
     """Return the request that a record holds, or None for a record of another kind."""
     if len(record) < _HEADER.size:
         return None
+    arrival_ns, record = split_arrival(record)
     block_length, template_id, schema_id, _ = _HEADER.unpack_from(record)
     if schema_id != SCHEMA_ID or 8 + block_length > len(record):
         return None
     if template_id == OPEN_IDENTITY and block_length >= 56:
         return OpenIdentity(record)
-    return Request(record) if template_id == REQUEST and block_length >= 48 else None
+    return Request(record, arrival_ns) if template_id == REQUEST and block_length >= 48 else None
 
 
 def is_snapshot(record: bytes) -> bool:

@@ -91,6 +91,7 @@ SPARK_TYPES: dict[str, DataType] = {
     "body": BinaryType(),
     "is_repeat": BooleanType(),
     "sequence": LongType(),
+    "arrival_ns": LongType(),
 }
 
 

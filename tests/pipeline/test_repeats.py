@@ -40,7 +40,7 @@ class RecordedLog:
             return self.records[-1][0]
 
         append(ordo_codecs.LEVEL_EVENT.encode(leadership_term_id=0, timestamp=9, level=REQUEST_ID_LEVEL, member_id=0))
-        log = RequestLog(3, append)
+        log = RequestLog(3, append, has_arrivals=True)
         container = node.container(Noting())
         for _ in range(count):
             log.write()

@@ -42,7 +42,7 @@ class NumberedLog:
         node.begin_term(0, leads=True)
         raise_level(node, REQUEST_ID_LEVEL if is_old else SEQUENCE_LEVEL)
         container = node.container(Noting())
-        log = RequestLog(5, node.append)
+        log = RequestLog(5, node.append, has_arrivals=True)
         self._write(log, 400)
         level = {"leadership_term_id": 0, "timestamp": 1, "level": SEQUENCE_LEVEL, "member_id": 0}
         for payload in (b"", ordo_codecs.LEVEL_EVENT.encode(**level)):  # bytes of clients that look like a record
