@@ -92,6 +92,11 @@ def _time_config(options: Options, *, goes_over: bool) -> dict[str, str]:
     return {"time_unit": options.time_unit}
 
 
+def _leader_config(options: Options, member_id: int) -> dict[str, Any]:
+    """What a leader writes into the log."""
+    return {"clock_report_interval": options.clock_report_ns, "arrival_time": options.arrivals and member_id > 0}
+
+
 def node_config(world: NodeWorld, member_id: int, *, goes_over: bool = False) -> NodeSettings:
     options = world.options
     folder = f"/simulated/node{member_id}"
@@ -117,7 +122,7 @@ def node_config(world: NodeWorld, member_id: int, *, goes_over: bool = False) ->
                 "session_timeout": options.session_timeout_ns,
                 "max_sessions": options.sessions_max,
                 **_time_config(options, goes_over=goes_over or member_id >= options.nodes),
-                "clock_report_interval": options.clock_report_ns,
+                **_leader_config(options, member_id),
                 "appointed_leader_id": options.appointed_leader_id,
                 "log_term_length": options.term_length,
                 "segment_length": options.segment_length,

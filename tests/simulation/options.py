@@ -42,6 +42,8 @@ class Options:
     """The finer unit of time to which the log goes over: members have the setting from their second life on."""
     clock_report_ns: int = 0
     """Leaders say so often in the log how well their clock is known; 0: never."""
+    arrivals: bool = False
+    """Leaders say in the log when messages arrived, but for member 0, which does not have the setting."""
     look_ns: int = 0
     """So long each look at a member's clock takes; 0: time stands still within a duty cycle."""
     appointed_leader_id: int = -1
@@ -243,6 +245,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         is_alone = not (options.loses_most or options.applications or options.consumers)
         options.leads_twice = rng.random() < 0.15 and is_alone
         options.clock_report_ns = rng.choice((0, 200, 1000)) * MS if options.levels else 0
+        options.arrivals = options.levels and rng.random() < 0.5
     return options
 
 

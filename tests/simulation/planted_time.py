@@ -13,8 +13,11 @@ from ordo.cluster.module.versions.log_time import LogTime
 from ordo.cluster.wire.levels import FIRST_LEVEL
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.runtime.native.cluster_time import TimeUnit
+from ordo.sequencer import sequencer
+from ordo.service_api.native import Header
 from ordo.service_api.timers import ServiceTimers
 from tests.simulation.planted import Patch
+from tests.simulation.service import RegisterService
 
 
 def one_leader_stamps_in_another_unit(patch: Patch) -> None:
@@ -91,6 +94,24 @@ def reports_of_deposed_leaders_are_kept(patch: Patch) -> None:
 def clocks_are_reported_to_old_members(patch: Patch) -> None:
     """A leader does not wait for the level."""
     patch(clock_reports, "CLOCK_LEVEL", FIRST_LEVEL)
+
+
+def a_member_takes_its_own_time_for_that_of_arrival(patch: Patch) -> None:
+    """Its services are told when it came to execute a message, not what the log says of its arrival."""
+    original = RegisterService.on_session_message
+
+    def on_session_message(self: Any, session: Any, timestamp: int, payload: bytes, header: Any) -> Any:
+        if self.member_id == 1 and header.arrival_ns is not None:
+            world: Any = self._observer
+            header = Header(header.position, header.leadership_term_id, header.sequence, world.now_ns + 1)
+        return original(self, session, timestamp, payload, header)
+
+    patch(RegisterService, "on_session_message", on_session_message)
+
+
+def arrivals_are_written_for_old_members(patch: Patch) -> None:
+    """A leader does not wait for the level."""
+    patch(sequencer, "ARRIVAL_LEVEL", FIRST_LEVEL)
 
 
 def only_the_first_term_of_a_leader_has_reports(patch: Patch) -> None:

@@ -35,6 +35,9 @@ class Observer(Protocol):
     def on_numbered(self, member_id: int, position: int, sequence: int) -> None:
         """A message is about to be executed, and has this number."""
 
+    def on_arrived(self, member_id: int, position: int, arrival_ns: int | None) -> None:
+        """The same message arrived then at the leader."""
+
     def on_request(self, session_id: int, request: Request, position: int) -> None:
         """A client's request was executed, perhaps not for the first time and not on the first member."""
 
@@ -140,6 +143,7 @@ class RegisterService(ClusteredService):
 
     def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes | None:
         self._observer.on_numbered(self.member_id, header.position, header.sequence)
+        self._observer.on_arrived(self.member_id, header.position, header.arrival_ns)
         if session is None:
             self._on_own_message(payload, header.position)
             return None
@@ -160,6 +164,7 @@ class RegisterService(ClusteredService):
         self._observer.on_request(session_id, request, position)
         reply = self._apply(session, request, timestamp)
         text = f"{request.kind.name} session={session_id} client={request.client} number={request.number}"
+        text += f" arrival={header.arrival_ns}" if header.arrival_ns is not None else ""
         self._done(position, text, wrong, reply + timestamp.to_bytes(8, "little"))
         if session.identity is None:
             session.offer(reply)

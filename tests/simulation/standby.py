@@ -116,6 +116,10 @@ class StandbyWorld(World):
         if member_id != self.standby.member_id:
             super().on_numbered(member_id, position, sequence)
 
+    def on_arrived(self, member_id: int, position: int, arrival_ns: int | None) -> None:
+        if member_id != self.standby.member_id:
+            super().on_arrived(member_id, position, arrival_ns)
+
     def on_started(self, member_id: int, position: int, digest: str) -> None:
         if member_id != self.standby.member_id:
             super().on_started(member_id, position, digest)

@@ -64,6 +64,10 @@ class TwiceWorld(RejoinWorld):
         if member_id != self.late.member_id:
             super().on_numbered(member_id, position, sequence)
 
+    def on_arrived(self, member_id: int, position: int, arrival_ns: int | None) -> None:
+        if member_id != self.late.member_id:
+            super().on_arrived(member_id, position, arrival_ns)
+
     def on_started(self, member_id: int, position: int, digest: str) -> None:
         if self._is_watched(member_id):
             super().on_started(member_id, position, digest)

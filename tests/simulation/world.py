@@ -15,7 +15,14 @@ from tests.simulation.clients import SimulatedClient
 from tests.simulation.consumers import SimulatedConsumer, make_consumers
 from tests.simulation.feeds import SimulatedReader
 from tests.simulation.history import ClientHistory, Executed, ExecutedLog, Violation
-from tests.simulation.invariants import CommitIsOnAQuorum, Invariant, MessagesAreNumbered, ServicesAgree, all_invariants
+from tests.simulation.invariants import (
+    ArrivalsAreOfTheLog,
+    CommitIsOnAQuorum,
+    Invariant,
+    MessagesAreNumbered,
+    ServicesAgree,
+    all_invariants,
+)
 from tests.simulation.network import Faults, SimulatedNetwork
 from tests.simulation.nodes import SimulatedNode, node_address, node_name
 from tests.simulation.operations import Reply, Request
@@ -211,6 +218,11 @@ class World(Timeline):
         for invariant in self.invariants:
             if isinstance(invariant, MessagesAreNumbered):
                 invariant.on_numbered(member_id, position, sequence)
+
+    def on_arrived(self, member_id: int, position: int, arrival_ns: int | None) -> None:
+        for invariant in self.invariants:
+            if isinstance(invariant, ArrivalsAreOfTheLog):
+                invariant.on_arrived(member_id, position, arrival_ns)
 
     def on_answer_numbered(self, position: int, sequence: int | None) -> None:
         for invariant in self.invariants:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.simulation.invariants.arrivals_are_of_the_log import ArrivalsAreOfTheLog
 from tests.simulation.invariants.base import Invariant, WatchedWorld
 from tests.simulation.invariants.checksums import Checksums
 from tests.simulation.invariants.clocks_are_the_leaders import ClocksAreTheLeaders
@@ -32,6 +33,7 @@ from tests.simulation.invariants.terms_are_kept import TermsAreKept
 from tests.simulation.invariants.time_goes_on import TimeGoesOn
 
 __all__ = [
+    "ArrivalsAreOfTheLog",
     "Checksums",
     "ClocksAreTheLeaders",
     "CommitIsOnAQuorum",
@@ -72,6 +74,7 @@ def all_invariants(world: WatchedWorld) -> list[Invariant]:
         ClocksAreTheLeaders(world, logs),
         TimeGoesOn(world),
         MessagesAreNumbered(world),
+        ArrivalsAreOfTheLog(world),
         *([ServicesAgree(world)] if world.options.services > 1 else []),
         *([SchemasAreOfTheLog(world)] if world.options.schemas else []),
         *([ReportsAreOfTheLog(world)] if world.options.applications else []),
