@@ -30,7 +30,7 @@ chosen = $(or $(addprefix $(1)-,$(filter $(call others,$(1)),$($(2)))),\
 
 .DEFAULT_GOAL := help
 .PHONY: help build extras verify style fix test test-deterministic test-processes test-under-load nightly demo bench budget bench-transport bench-peers bench-attacks sim seeds explore test-thorough test-soak soak test-faults test-nemesis test-sessions test-debug sanitized fuzz test-asan \
-	bench-kafka bench-readers bench-standby bench-replays bench-pipeline bench-memory bench-streaming debug clean docs site coverage test-python test-wheel test-releases test-stores test-clients test-mutants test-aeron-suite test-arm64 test-docker test-kubernetes pictures release
+	bench-kafka bench-readers bench-standby bench-replays bench-search bench-pipeline bench-memory bench-streaming debug clean docs site coverage test-python test-wheel test-releases test-stores test-clients test-mutants test-aeron-suite test-arm64 test-docker test-kubernetes pictures release
 
 # What follows ## is in `make help`, what follows #: with ALL=1 only.
 help:
@@ -239,6 +239,9 @@ bench-standby: build #: measure what a standby costs its primary, in pairs with 
 
 bench-replays: build #: measure a reader that catches up with an archive, beside Aeron's in one run; ARGS=--no-java
 	$(BIN)/python -m benchmarks.replays $(if $(JSON),--json $(JSON)) $(ARGS)
+
+bench-search: build #: measure how long a number or a time is looked for in 100 GiB of log; ARGS="--gib 10"
+	$(BIN)/python -m benchmarks.log_search $(ARGS)
 
 bench-pipeline: build .venv/.all #: measure the data pipeline
 	$(BIN)/python -m benchmarks.pipeline $(if $(JSON),--json $(JSON))
