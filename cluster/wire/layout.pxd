@@ -249,6 +249,12 @@ cdef inline bint is_logged_request(const uint8_t* record, int64_t length_bytes) 
         return ordo_get_u16(record) >= REQUEST_BLOCK
     return template == ARRIVED_REQUEST_ID and ordo_get_u16(record) >= REQUEST_BLOCK + ARRIVAL_LENGTH
 
+cdef inline bint is_logged_message(const uint8_t* record, int64_t length_bytes) noexcept nogil:
+    """Whether a record of the log is a client's or a service's message, or a request."""
+    if template_id(record, length_bytes) == SESSION_MESSAGE_HEADER_ID:
+        return length_bytes >= SESSION_HEADER_LENGTH
+    return is_logged_request(record, length_bytes)
+
 cdef inline int request_block(const uint8_t* request) noexcept nogil:
     """The length that tells which kind of Request it is: of its block, without the time of its arrival."""
     cdef int block_length = ordo_get_u16(request)

@@ -32,7 +32,7 @@ from ordo.cluster.wire.layout cimport (
     SESSION_HEADER_TIMESTAMP,
     SESSION_MESSAGE_HEADER_ID,
     arrival_of,
-    is_logged_request,
+    is_logged_message,
     put_ordo_header,
     put_session_header,
     put_stamp,
@@ -264,7 +264,7 @@ cdef class ContainerLoop(Agent):
                     break
                 if before >= self._index_next and before == self.log_position:
                     self._note_place(before, &fragment)
-            is_message = _is_message(&fragment)
+            is_message = is_logged_message(fragment.payload, fragment.length_bytes)
             if is_timed and is_message:
                 started_ns = self._samples.begin_callback(now_ns)
             if is_message and self._on_messages is not None:
@@ -572,7 +572,7 @@ cdef class ContainerLoop(Agent):
         except Exception as error:
             self._run_error = error
             return False
-        if _is_message(&self._fragment):
+        if is_logged_message(self._fragment.payload, self._fragment.length_bytes):
             return True
         self._has_next = True
         self._next_start = before
@@ -789,13 +789,6 @@ def overrides_runs(service):
     """True when a service takes messages many at a time."""
     from ordo.service_api.service import ClusteredService
     return getattr(type(service), "on_session_messages", None) not in (ClusteredService.on_session_messages, None)
-
-
-cdef bint _is_message(const Fragment* fragment) noexcept nogil:
-    """A client's or a service's message, or a request."""
-    if template_id(fragment.payload, fragment.length_bytes) == SESSION_MESSAGE_HEADER_ID:
-        return fragment.length_bytes >= SESSION_HEADER_LENGTH
-    return is_logged_request(fragment.payload, fragment.length_bytes)
 
 
 cdef bytes _payload_of(const Fragment* fragment):

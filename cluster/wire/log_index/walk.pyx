@@ -6,10 +6,8 @@ from ordo.archive.segments.reader cimport RecordingReader
 from ordo.cluster.wire.layout cimport (
     SBE_HEADER_LENGTH,
     SCHEMA_ID,
-    SESSION_HEADER_LENGTH,
     SESSION_HEADER_TIMESTAMP,
-    SESSION_MESSAGE_HEADER_ID,
-    is_logged_request,
+    is_logged_message,
     ordo_template_id,
     template_id,
 )
@@ -95,7 +93,7 @@ cdef class LogWalk:
                 break
             if self.first_checksum < 0:
                 self.first_checksum = ordo_crc32c(0, fragment.payload, fragment.length_bytes)
-            is_message = _is_message(&fragment)
+            is_message = is_logged_message(fragment.payload, fragment.length_bytes)
             time = ordo_get_i64(fragment.payload + SESSION_HEADER_TIMESTAMP) if is_message else _time_of(&fragment)
             if time_ns != INT64_MAX and _in_ns(time) >= time_ns:
                 return fragment.start_position
@@ -115,12 +113,6 @@ cdef int64_t _in_ns(int64_t timestamp) noexcept nogil:
     if timestamp >= 100000000000000LL:
         return timestamp * MICROSECOND_NS if timestamp <= INT64_MAX // MICROSECOND_NS else INT64_MAX
     return timestamp * MILLISECOND_NS if timestamp <= INT64_MAX // MILLISECOND_NS else INT64_MAX
-
-
-cdef bint _is_message(const Fragment* fragment) noexcept nogil:
-    if template_id(fragment.payload, fragment.length_bytes) == SESSION_MESSAGE_HEADER_ID:
-        return fragment.length_bytes >= SESSION_HEADER_LENGTH
-    return is_logged_request(fragment.payload, fragment.length_bytes)
 
 
 cdef int32_t _OFFSETS[TEMPLATES_MAX]         # where records of the cluster's schema have their time stamp; 0: nowhere
