@@ -106,7 +106,7 @@ class ConsumerSettings:
 
     def archive_settings(self) -> list[ArchiveClientSettings]:
         """Where the log is read: from the last member first, for the first is often the leader."""
-        defaults = [archive_endpoint(one) for one in reversed(self.endpoints)]
+        defaults = [archive_endpoint(one) for one in reversed([*self.endpoints])]
         return list(self.archives) or archives_at(defaults, self.client)
 
     @property

@@ -20,6 +20,6 @@ def tls_context(settings: DoorSettings) -> ssl.SSLContext | None:
             context.load_verify_locations(settings.client_ca)
             context.verify_mode = ssl.CERT_REQUIRED
     except OSError as error:
-        files = ", ".join(filter(None, (settings.certificate, settings.key, settings.client_ca)))
+        files = ", ".join(str(one) for one in (settings.certificate, settings.key, settings.client_ca) if one)
         raise ConfigurationError(f"TLS with {files}: {error.strerror or error}") from None
     return context

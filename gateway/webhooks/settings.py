@@ -109,7 +109,7 @@ class WebhookSettings:
             if self.certificate:
                 context.load_cert_chain(self.certificate, self.key)
         except OSError as error:
-            files = ", ".join(filter(None, (self.ca_file, self.certificate, self.key)))
+            files = ", ".join(str(one) for one in (self.ca_file, self.certificate, self.key) if one)
             raise ConfigurationError(f"TLS with {files}: {error.strerror or error}") from None
         return context
 

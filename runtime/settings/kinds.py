@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
+from enum import Enum
 from functools import cache
 from numbers import Integral, Real
 from os import PathLike
@@ -21,8 +22,12 @@ if TYPE_CHECKING:
 
 _UNITS = {"_s": "seconds", "_ns": "nanoseconds", "_bytes": "bytes"}
 """Units that names end in, for the texts of errors."""
-_SECRETS = ("credential", "secret", "token", "key")
+_SECRETS = ("credential", "secret", "token", "key", "header", "storage", "url")
 """A value whose name has one of these is not shown."""
+_FILES = ("file", "folder", "directory", "dir", "journal", "certificate", "key", "ca")
+"""A text whose name ends in one of these words is the path of a file, and may be a Path."""
+_SHOWN_MAX = 200
+"""So much of a value is shown."""
 
 
 class _Kind(NamedTuple):
@@ -41,11 +46,12 @@ _PLAIN = {
     "bool": _Kind(lambda value: isinstance(value, bool), "True or False"),
     "int": _Kind(lambda value: _is_number(value, Integral), "a whole number"),
     "float": _Kind(lambda value: _is_number(value, Real) and value == value, "a number"),  # and not NaN
-    "str": _Kind(lambda value: isinstance(value, str | PathLike), "text"),
+    "str": _Kind(lambda value: isinstance(value, str), "text"),
     "bytes": _Kind(lambda value: isinstance(value, bytes), "bytes"),
     "Callable": _Kind(callable, "a function"),
     "Mapping": _Kind(lambda value: isinstance(value, Mapping), "a mapping"),
 }
+_PATH = _Kind(lambda value: isinstance(value, str | PathLike), "text or a path")
 
 
 def _members(annotation: str) -> list[str]:
@@ -60,22 +66,25 @@ def _members(annotation: str) -> list[str]:
     return [member.strip() for member in members]
 
 
-def _find_kind(member: str, cls: type) -> _Kind | None:
-    """Return what a member of a union takes; None where that is no class that its module has when it runs."""
+def _find_kind(member: str, module: object) -> _Kind | None:
+    """Return what a member of a union takes; None where that is no class that the module has when it runs.
+
+    A protocol is none: it says what an object does, not what it is.
+    """
     name, _, inner = member.removesuffix("]").partition("[")
     if name in ("Sequence", "Collection"):
-        return _list_of(_find_kind(inner, cls))
+        return _list_of(_find_kind(inner, module))
     if name in _PLAIN:
         return _PLAIN[name]
-    for owner in cls.__mro__:
-        found = getattr(sys.modules[owner.__module__], name, None)
-        if isinstance(found, type):
-            return _instance_of(found)
-    return None
+    found = getattr(module, name, None)
+    if not isinstance(found, type) or getattr(found, "_is_protocol", False):
+        return None
+    return _instance_of(found)
 
 
 def _instance_of(wanted: type) -> _Kind:
-    return _Kind(lambda value: isinstance(value, wanted), wanted.__name__)
+    example = f", such as {wanted.__name__}.{next(iter(wanted)).name}" if issubclass(wanted, Enum) else ""
+    return _Kind(lambda value: isinstance(value, wanted), wanted.__name__ + example)
 
 
 def _list_of(item: _Kind | None) -> _Kind | None:
@@ -95,15 +104,34 @@ def _kinds(cls: type[DataclassInstance]) -> dict[str, list[_Kind]]:
     """Return what each field takes whose annotation is known as a whole."""
     known = {}
     for field in fields(cls):
-        kinds = [_find_kind(member, cls) for member in _members(str(field.type))]
+        module = _module_of(field.name, cls)
+        kinds = [_find_kind(member, module) for member in _members(str(field.type))]
+        if field.name.rpartition("_")[2] in _FILES:
+            kinds = [_PATH if kind is _PLAIN["str"] else kind for kind in kinds]
         if None not in kinds:
             known[field.name] = [kind for kind in kinds if kind is not None]
     return known
 
 
+def _module_of(name: str, cls: type) -> object:
+    """Return the module whose words the annotation of a field has; None where that is not to be found."""
+    for owner in cls.__mro__:
+        if name in vars(owner).get("__annotations__", ()):
+            return sys.modules.get(owner.__module__)
+    return None
+
+
+def _show(name: str, value: object) -> str:
+    """Return a value for the text of an error: of one that is a secret, or may have one in it, the type alone."""
+    parts = value if isinstance(value, list | tuple | set | frozenset) else (value,)
+    is_plain = all(one is None or isinstance(one, str | bytes | Real | PathLike | Enum) for one in parts)
+    if not is_plain or any(word in name for word in _SECRETS):
+        return f" of type {type(value).__name__}"
+    return f"={value!r}"[:_SHOWN_MAX]
+
+
 def _error(name: str, value: object, kinds: list[_Kind]) -> ConfigurationError:
-    is_secret = any(word in name for word in _SECRETS)
-    shown = f" of type {type(value).__name__}" if is_secret else f"={value!r}"
+    shown = _show(name, value)
     unit = next((f" of {unit}" for suffix, unit in _UNITS.items() if name.endswith(suffix)), "")
     allowed = " or ".join(f"{kind.allowed}{unit if 'number' in kind.allowed else ''}" for kind in kinds)
     hint = "; text.encode() gives bytes" if isinstance(value, str) and _PLAIN["bytes"] in kinds else ""
@@ -113,8 +141,8 @@ def _error(name: str, value: object, kinds: list[_Kind]) -> ConfigurationError:
 def check_kinds(settings: DataclassInstance) -> None:
     """Raise ConfigurationError for a field whose value is not of the kind that its annotation names.
 
-    A whole number is a number, True is none; a path is text. Annotations of which a part is no class, such as an alias
-    of a union, are left to the class of the settings.
+    A whole number is a number, True is none; where a text names a file, a Path does, too. Annotations of which a part
+    is no class, such as an alias of a union, are left to the class of the settings.
     """
     for name, kinds in _kinds(type(settings)).items():
         value = getattr(settings, name)

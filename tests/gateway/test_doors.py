@@ -13,6 +13,7 @@ from ordo.gateway.doors.descriptors import CALLER_CONNECTIONS_MIN, connections_l
 from ordo.gateway.doors.door import Door
 from ordo.gateway.doors.settings import DoorSettings, check_address
 from ordo.gateway.doors.tls import tls_context
+from ordo.gateway.webhooks.settings import WebhookSettings
 from ordo.runtime.errors import ConfigurationError
 
 NOWHERE = ["127.0.0.1:9"]
@@ -66,9 +67,15 @@ def test_addresses_are_hosts_and_ports() -> None:
 
 
 def test_certificates_that_are_not_there_are_told(tmp_path: Path) -> None:
+    """Whether their names are texts or paths."""
     assert tls_context(DoorSettings(endpoints=NOWHERE)) is None
+    given: Any = tmp_path / "c.pem"
+    hook = WebhookSettings(name="hook", url="https://localhost/", endpoints=NOWHERE, certificate=given, key="k.pem")
+    for certificate in (given, str(given)):
+        with pytest.raises(ConfigurationError, match=r"TLS with .*c\.pem, k\.pem: No such file"):
+            tls_context(DoorSettings(endpoints=NOWHERE, certificate=certificate, key="k.pem"))
     with pytest.raises(ConfigurationError, match=r"TLS with .*c\.pem, k\.pem: No such file"):
-        tls_context(DoorSettings(endpoints=NOWHERE, certificate=f"{tmp_path}/c.pem", key="k.pem"))
+        hook.tls_context()
 
 
 def test_callers_get_the_descriptors_that_are_left() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -25,6 +28,15 @@ if TYPE_CHECKING:
 Alias = int | str
 
 
+class Measures(Protocol):
+    def measure(self) -> int: ...
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
 @dataclass
 class Plain:
     switch: bool = False
@@ -39,6 +51,11 @@ class Plain:
     keep: timedelta = timedelta(1)
     begin: Alias = 0
     price: Decimal | None = None
+    colour: Colour = Colour.RED
+    scale: Measures | None = None
+    log_file: str = ""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @pytest.mark.parametrize(
@@ -46,12 +63,15 @@ class Plain:
     [
         {"wait_s": 2},
         {"room_bytes": 3},
-        {"name": Path("/tmp")},
+        {"log_file": Path("/tmp/log")},
         {"token": lambda: b"x"},
         {"endpoints": ["a", "b"]},
         {"endpoints": {"a"}},
         {"others": [Plain()]},
         {"keep": timedelta(2)},
+        {"colour": Colour.BLUE},
+        {"scale": None},
+        {"scale": Plain()},
     ],
 )
 def test_what_fits_is_taken(given: dict[str, Any]) -> None:
@@ -71,6 +91,9 @@ def test_what_fits_is_taken(given: dict[str, Any]) -> None:
         ({"wait_s": float("nan")}, "wait_s=nan: must be a number of seconds"),
         ({"room_bytes": "4k"}, "room_bytes='4k': must be a whole number of bytes or None"),
         ({"name": b"x"}, "name=b'x': must be text"),
+        ({"name": Path("x")}, r"name=PosixPath\('x'\): must be text"),
+        ({"log_file": 7}, "log_file=7: must be text or a path"),
+        ({"colour": "blue"}, r"colour='blue': must be Colour, such as Colour\.RED"),
         ({"token": "secret"}, r"token of type str: must be bytes or a function; text\.encode\(\) gives bytes"),
         ({"endpoints": "a"}, "endpoints='a': must be a list of text"),
         ({"endpoints": [1]}, r"endpoints=\[1\]: must be a list of text"),
@@ -82,6 +105,37 @@ def test_what_fits_is_taken(given: dict[str, Any]) -> None:
 def test_what_does_not_fit_is_refused_in_one_line(given: dict[str, Any], error: str) -> None:
     with pytest.raises(ConfigurationError, match=f"^{error}$"):
         check_kinds(Plain(**given))
+
+
+KEPT = "not for logs"
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"others": Plain(token=KEPT.encode())}, "others of type Plain: must be a list of Plain"),
+        ({"others": [Plain(token=KEPT.encode()), 1]}, "others of type list: must be a list of Plain"),
+        ({"keep": {"a": KEPT}}, "keep of type dict: must be timedelta"),
+        ({"headers": [("Authorization", KEPT)]}, "headers of type list: must be a mapping"),
+        ({"headers": KEPT}, "headers of type str: must be a mapping"),
+        ({"url": KEPT.encode()}, "url of type bytes: must be text"),
+        ({"count": "x" * 1_000}, f"count='{'x' * 198}: must be a whole number"),
+    ],
+)
+def test_what_may_have_a_secret_in_it_is_not_shown(given: dict[str, Any], error: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{error}$"):
+        check_kinds(Plain(**given))
+
+
+def test_an_annotation_has_the_words_of_the_module_that_it_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class of settings of the user's, in a module with a class of that name of its own."""
+    module = ModuleType("module_of_a_user")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    vars(module)["Colour"] = type("Colour", (), {})
+    own: Any = dataclass(type("Own", (Plain,), {"__module__": module.__name__}))
+    check_kinds(own(colour=Colour.BLUE))
+    with pytest.raises(ConfigurationError, match="colour='blue': must be Colour"):
+        check_kinds(own(colour="blue"))
 
 
 def test_what_an_annotation_names_that_is_no_class_at_run_time_is_left_alone() -> None:

@@ -52,3 +52,8 @@ def test_what_is_handed_out_or_given_up_makes_room() -> None:
 
 def test_what_is_not_asked_for_takes_no_room() -> None:
     assert read(active_member(), 1 << 20, EntryKind.SESSION_OPEN) == 2 * READ_AHEAD_MAX
+
+
+def test_members_of_a_cluster_are_given_in_whatever_collection() -> None:
+    endpoints: Any = {"127.0.0.1:9", "127.0.0.2:9"}
+    assert len(ConsumerSettings(name="billing", endpoints=endpoints).archive_settings()) == 2
