@@ -89,6 +89,7 @@ class KafkaDoor(Door):
         self._readers: TopicReaders | None = None
         self._calls: RequestCalls | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._is_ending = False
 
     async def open(self) -> None:
         """See Door.open."""
@@ -120,12 +121,17 @@ class KafkaDoor(Door):
             await asyncio.sleep(TICK_S)
 
     def _accept(self, stream: FrameStream) -> None:
-        if len(self._connections) >= self._connections_max:
+        if self._is_ending or len(self._connections) >= self._connections_max:
             stream.transport.abort()
             return
         task = asyncio.create_task(self._connect(stream))
         self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        task.add_done_callback(lambda _: self._end(task, stream))
+
+    def _end(self, task: asyncio.Task[None], stream: FrameStream) -> None:
+        """Close a connection, whose task may have been cancelled before it began."""
+        self._connections.discard(task)
+        stream.close()
 
     async def _connect(self, stream: FrameStream) -> None:
         assert self._calls is not None
@@ -137,11 +143,10 @@ class KafkaDoor(Door):
             get_logger().warning("kafka.connection-ended", peer=str(peer and peer[0]), trouble=str(error)[:200])
         except asyncio.CancelledError:
             pass  # the door stops
-        finally:
-            stream.close()
 
     async def close(self) -> None:
         """See Door.close."""
+        self._is_ending = True
         if self._server is not None:
             self._server.close()
             self._server = None

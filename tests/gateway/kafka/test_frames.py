@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import ssl
 from collections.abc import Coroutine, Generator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +15,9 @@ import pytest
 
 pytest.importorskip("kio", reason="needs the extra kafka")
 
+from ordo.gateway.kafka.server import KafkaDoor
 from ordo.gateway.kafka.wire.frames import LANDING_BYTES, Frame, FrameStream
-from tests.gateway.kafka.memory import MemoryTransport, framed, pass_time, run
+from tests.gateway.kafka.memory import SETTINGS, MemoryTransport, framed, pass_time, run
 from tests.gateway.test_life import make_certificates
 
 LENGTHS = (0, 1, 3, 4, 5, LANDING_BYTES - 5, LANDING_BYTES - 4, LANDING_BYTES - 3, LANDING_BYTES, 3 * LANDING_BYTES)
@@ -212,3 +215,23 @@ def test_who_sends_is_told_that_the_client_is_gone() -> None:
         assert client.sent == b"response" and await client.stream.next_length() is None
 
     run(work())
+
+
+@pytest.mark.parametrize("turns", range(4, 9))
+def test_a_client_that_comes_just_as_the_door_ends_is_let_go(turns: int) -> None:
+    """The door cancelled the task of a connection before it had begun, and the socket stayed open."""
+
+    async def work() -> bytes:
+        door = KafkaDoor(replace(SETTINGS, listen="127.0.0.1:0"))
+        await door.open()
+        host, _, port = door.address.rpartition(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.setblocking(False)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await door.close()
+            for _ in range(10):
+                await asyncio.sleep(0)
+            return client.recv(1)
+
+    assert asyncio.run(work()) == b""
