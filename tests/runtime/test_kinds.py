@@ -16,6 +16,7 @@ import pytest
 from ordo.applications.application import ApplicationSettings
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.control.settings import ControlSettings
+from ordo.cluster.client.requests.tracing import Tracing
 from ordo.cluster.client.settings import ClientSettings
 from ordo.consumers.shared_member import SharedSettings
 from ordo.runtime.errors import ConfigurationError, OrdoError
@@ -153,6 +154,7 @@ ENDPOINTS = ["127.0.0.1:20000"]
 CHANNEL = "aeron:udp?endpoint=127.0.0.1:1"
 SETTINGS: list[tuple[type, dict[str, Any]]] = [
     (ClientSettings, {}),
+    (Tracing, {"endpoint": "http://127.0.0.1:4318/v1/traces"}),
     (SharedSettings, {"name": "a", "endpoints": ENDPOINTS}),
     (ApplicationSettings, {"group": "g", "endpoints": ENDPOINTS, "folder": "/tmp"}),
     (ArchiveClientSettings, {"control_channel": CHANNEL, "response_channel": CHANNEL}),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.reporting.spans import check_packages
+from ordo.runtime.settings.kinds import check_kinds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,4 +25,5 @@ class Tracing:
     def __post_init__(self) -> None:
         if not isinstance(self.rate, int | float) or not 0 < self.rate <= 1:
             raise ConfigurationError(f"tracing: rate={self.rate!r}: must be above 0 and at most 1")
+        check_kinds(self)
         check_packages("tracing")
