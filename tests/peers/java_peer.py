@@ -21,6 +21,8 @@ from tests.peers.peer_process import (
 AERON_VERSIONS = ("1.47.4", "1.51.0")
 """The one whose formats this project was first tried against, and the newest of the package registry."""
 ARTIFACT = "io.aeron:aeron-all:{}"
+SBE_VERSION = "1.38.1"
+SBE_ARTIFACT = f"uk.co.real-logic:sbe-all:{SBE_VERSION}"
 SOURCES = Path(__file__).with_name("java")
 FETCH_TIMEOUT_S = 100
 COMPILE_TIMEOUT_S = 60
@@ -48,11 +50,19 @@ def class_path(version: str, sources: Path = SOURCES, name: str = "classes") -> 
 
 
 def _fetch_jar(version: str) -> Path:
+    return _fetch(f"aeron-all-{version}.jar", ARTIFACT.format(version))
+
+
+def fetch_sbe() -> Path:
+    """The jar of SBE's own tool, with what its generated code needs. Raises PeerMissingError."""
+    return _fetch(f"sbe-all-{SBE_VERSION}.jar", SBE_ARTIFACT)
+
+
+def _fetch(name: str, artifact: str) -> Path:
     """Through Maven the first time."""
-    jar = cache_folder() / f"aeron-all-{version}.jar"
-    if jar.is_file():
-        return jar
-    run_maven("dependency:copy", f"-Dartifact={ARTIFACT.format(version)}", f"-DoutputDirectory={jar.parent}")
+    jar = cache_folder() / name
+    if not jar.is_file():
+        run_maven("dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={jar.parent}")
     return jar
 
 

@@ -15,11 +15,10 @@ import pytest
 
 from ordo.pipeline.decoding.sbe_schema import SbeSchema
 from tests.patience import patient
-from tests.peers.java_peer import JVM_OPTIONS, compile_java, run_maven
+from tests.peers.java_peer import JVM_OPTIONS, compile_java, fetch_sbe
 from tests.peers.peer_process import LINE_TIMEOUT_S, PeerMissingError, cache_folder, go_without, only_one
 from tests.pipeline.everything import NULLS, SCHEMA, Everything, any_message
 
-SBE_VERSION = "1.38.1"
 MESSAGES = 300
 PRINTED_NULLS = {
     "code": "\0", "name": "", "sized": NULLS.sized, "price": "0/0", "side": "null", "kind": "null", "legSide": "null",
@@ -35,10 +34,7 @@ def sbe_tool() -> Callable[[Path, list[bytes]], list[dict[str, Any]]]:
         go_without(PeerMissingError("Java is not installed"))
     try:
         with only_one():
-            jar = cache_folder() / f"sbe-all-{SBE_VERSION}.jar"
-            if not jar.is_file():
-                artifact = f"-Dartifact=uk.co.real-logic:sbe-all:{SBE_VERSION}"
-                run_maven("dependency:copy", artifact, f"-DoutputDirectory={jar.parent}")
+            jar = fetch_sbe()
             classes = cache_folder() / "sbe-classes"
             compile_java([Path(__file__).with_name("sbe") / "SbeAsJson.java"], str(jar), classes)
     except PeerMissingError as missing:
