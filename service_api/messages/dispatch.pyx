@@ -64,9 +64,14 @@ def dispatch(self, session, timestamp, payload, header):
 
 
 cpdef Dispatch dispatch_of(object service):
-    """Return what executes the messages of a service, or None if it has an `on_session_message` of its own."""
+    """Return what executes the messages of a service; None if it takes none, or by another `on_session_message`.
+
+    That of another service, which executes them in its place, is another one, too.
+    """
     method = getattr(service, "on_session_message", None)
-    return service.__ordo_dispatch__ if getattr(method, "__func__", None) is dispatch else None
+    if getattr(method, "__func__", None) is not dispatch or method.__self__ is not service:
+        return None
+    return getattr(service, "__ordo_dispatch__", None)
 
 
 cdef int set_up(Handler handler, MessageCodec codec, tuple found) except -1:

@@ -67,7 +67,7 @@ class TypedService(ClusteredService):
             typed = [base for base in cls.__bases__ if issubclass(base, TypedService) and base.__ordo_handlers__]
             before = [one for base in typed for one in base.schema.messages]
             cls.schema = Schema(cls.__name__, *dict.fromkeys([*before, *handlers, *answers]))
-        if handlers:
+        if isinstance(getattr(cls, "schema", None), Schema):
             cls.__ordo_dispatch__ = Dispatch(cls.schema.message_set, handlers)
 
     on_session_message = dispatch

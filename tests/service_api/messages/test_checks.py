@@ -218,3 +218,26 @@ def test_a_service_with_a_callback_of_its_own_is_called_by_it() -> None:
     assert dispatch_of(object()) is None
     payload = encode(FULL)
     assert watched.on_session_message(None, 0, payload, Header()) == encode(Ack())
+
+
+def test_a_service_that_hands_its_messages_to_another_does_not_execute_them_itself() -> None:
+    """The method is the same one, but it is that of the other service, whose state changes."""
+    service, other = Service(), Service()
+    service.on_session_message = other.on_session_message  # type: ignore[method-assign]
+    assert dispatch_of(service) is None
+    assert isinstance(dispatch_of(other), Dispatch)
+
+
+def test_a_service_without_messages_can_be_executed() -> None:
+    """One with timers alone, that its program made itself: it was not refused as `check_service` would."""
+
+    class Deaf(TypedService):
+        pass
+
+    class Knowing(TypedService):
+        schema = Schema("known", Full)
+
+    assert dispatch_of(Deaf()) is None
+    assert isinstance(dispatch_of(Knowing()), Dispatch)
+    with pytest.raises(Reject, match="Knowing does not take Full, which is an answer"):
+        Knowing().on_session_message(None, 0, encode(FULL), Header())
