@@ -5,12 +5,13 @@ from cpython.object cimport PyTypeObject
 cdef class Constructor:
     """What the generated `__init__` of a class does, without a call of Python.
 
-    It stands in while the class is as `dataclass` made it: with a `__new__`, an `__init__` or a `__setattr__` of another
-    making, and for arguments that `__init__` would refuse, Python's own way is taken.
+    It stands in while the class is as `dataclass` made it: with a `__new__`, an `__init__`, a `__setattr__` or a property of
+    another making, and for arguments that `__init__` would refuse, Python's own way is taken.
     """
     cdef PyTypeObject* _class
     cdef object _init
     cdef tuple _names
+    cdef tuple _members           # by field: what the class sets a slot by; an author may put a property in its place
     cdef tuple _defaults          # by field: a value, MISSING, or what makes one
     cdef tuple _makes             # by field: whether its default is made anew for each object
     cdef Py_ssize_t _count

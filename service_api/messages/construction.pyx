@@ -32,6 +32,7 @@ cdef class Constructor:
         self._init = of_class.__init__
         self._count = len(found)
         self._names = tuple([one.name for one in found])
+        self._members = tuple([of_class.__dict__[name] for name in self._names])
         self._enumerations = tuple([enumerations.get(one.name) for one in found])
         self._size = of_class.__basicsize__ if has_only(of_class, self._count) else 0
         self._makes = tuple([one.default_factory is not MISSING for one in found])
@@ -52,6 +53,9 @@ cdef class Constructor:
             return True
         if not has_usual_creation(<object>self._class) or (<object>self._class).__init__ is not self._init:
             return False
+        for name, member in zip(self._names, self._members):
+            if (<object>self._class).__dict__.get(name) is not member:
+                return False
         self._version = (<Class*>self._class).tp_version_tag
         return True
 

@@ -153,6 +153,23 @@ def test_a_class_that_is_changed_later_is_called_as_it_is_then(monkeypatch: pyte
     assert Plain(1).account == 1
 
 
+def test_a_property_in_the_place_of_a_field_is_set_by_calls_of_the_class() -> None:
+    @message(id=10)
+    class Checked:
+        size: UInt32
+
+    assert Checked(1).size == 1
+    member: Any = Checked.size
+
+    def put(owner: Checked, size: int) -> None:
+        member.__set__(owner, abs(size))
+
+    Checked.size = property(member.__get__, put)  # type: ignore[assignment]
+    assert Checked(-2).size == 2
+    Checked.size = member
+    assert Checked(-2).size == -2
+
+
 def test_a_subclass_is_made_by_its_own_init() -> None:
     class Later(Plain):
         def __init__(self) -> None:
