@@ -231,3 +231,15 @@ def test_what_refers_to_itself_is_freed() -> None:
     del watched, order, opened, whole, row, mark, owner
     gc.collect()
     assert [one() for one in seen] == [None] * 4
+
+
+def test_what_is_put_in_afterwards_is_freed_once_it_is_taken_out() -> None:
+    """docs/MESSAGES.md says so: the collector does not look at an object that was made of plain values."""
+    plain, mark = Plain(1), Marked()
+    plain.note, mark.owner, seen = mark, plain, weakref.ref(mark)  # type: ignore[assignment]
+    del plain, mark
+    gc.collect()
+    kept: Any = seen()
+    kept.owner.note = ""
+    del kept
+    assert seen() is None
