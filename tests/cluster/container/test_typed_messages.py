@@ -101,7 +101,7 @@ class Plain(Bank):
         except MessageError as error:
             return self.untyped_message(session, timestamp, payload, header, error)
         if isinstance(taken, Wake | Tell):
-            answer = self.small(session, taken)
+            answer: object = self.small(session, taken)
         elif isinstance(taken, Order):
             try:
                 codec_of(Order).check(taken)
