@@ -13,10 +13,15 @@ pytest.importorskip("ordo.pipeline.decoding.synthetic", reason="the pipeline is 
 from ordo.pipeline.generate import LogShape, generate_log
 
 
+def make_log(config: NodeSettings, messages: int, terms: int = 1) -> int:
+    """Make an archive with a log of so many messages; return its recording's id."""
+    return generate_log(str(config.archive_dir), LogShape(messages=messages, terms=terms)).recording_id
+
+
 def give_log(config: NodeSettings) -> None:
     """Make the folder of a standby with a log of 50 messages, in two terms, and of a primary that nobody asks."""
     prepare(config)
-    log = generate_log(str(config.archive_dir), LogShape(messages=50, terms=2))
+    recording_id = make_log(config, messages=50, terms=2)
     with open_stopped(config) as store:
-        store.put_log_recording(log.recording_id)
+        store.put_log_recording(recording_id)
     write_json(config.node.data_dir / CLUSTER, {"endpoints": ["10.0.0.1:20000"]})

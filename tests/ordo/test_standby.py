@@ -44,7 +44,7 @@ from ordo.standby.lag import Lag
 from ordo.standby.lives import Lives, SeedFolder
 from ordo.standby.promotion import promote, read_promotion
 from ordo.standby.report import find_life, remember
-from tests.ordo.standby_folders import LogShape, generate_log, give_log
+from tests.ordo.standby_folders import give_log, make_log
 
 S = 1_000_000_000
 OWNER = Owner(0, 9)
@@ -118,7 +118,7 @@ def test_no_node_starts_with_a_copy_before_it_is_promoted(copy: NodeSettings) ->
 
 def test_a_folder_of_a_member_is_not_taken(path: Path) -> None:
     config = load_config(path)
-    generate_log(str(config.archive_dir), LogShape(messages=5))
+    make_log(config, messages=5)
     with pytest.raises(ConfigurationError, match="has the data of a node that is no standby"):
         prepare(config)
 
