@@ -90,7 +90,6 @@ cdef class Sequencer:
     cdef int _sequence_own(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
     cdef int _sequence(self, Image image, const Fragment* fragment, int64_t cluster_time,
                        bint was_admitted=*) except -1
-    cdef int _append_message(self, const Fragment* fragment, int64_t slot, int64_t cluster_time) except -1
     cdef bint _is_over_quota(self, Image image, int64_t session_id, int64_t slot) except -1
     cdef bint _take_positions(self, const Fragment* fragment, ConsensusSource source, int64_t now_ns) noexcept nogil
     cpdef void request_tick(self) noexcept

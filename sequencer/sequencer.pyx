@@ -544,30 +544,7 @@ cdef class Sequencer:
             self.sessions.activity[slot] = cluster_time
             return 0
         put_stamp(self._header, self._leadership_term_id, session_id, cluster_time)
-        return self._append_message(fragment, slot, cluster_time)
-
-    cdef int _append_message(self, const Fragment* fragment, int64_t slot, int64_t cluster_time) except -1:
-        """Append a message that may be, after the head and the stamp that are in `_header` already."""
-        cdef Head head = Head(SESSION_HEADER_LENGTH, SESSION_HEADER_LENGTH)
-        cdef int64_t position
-        cdef int attempt
-        if self._polled.is_timed and self._takes_arrivals:
-            head = put_arrival(self._header, fragment, self._log.max_message_length)
-        for attempt in range(2):
-            self._log.stamp_next(commit_hint(self._log.position_now(), self.told_position()))
-            position = self._log.append(self._header, head.length_bytes, fragment.payload + head.taken_bytes,
-                                        fragment.length_bytes - head.taken_bytes)
-            if position > 0:
-                self.appended_position = position
-                self.sessions.activity[slot] = cluster_time
-                self._unsent_since_ns = 0              # the record tells the followers
-                if self.quotas.has_accounts:
-                    self.quotas.charge(self.sessions.accounts[slot], fragment.length_bytes)
-                return 1
-            if position != ADMIN_ACTION:
-                break
-        self.quotas.is_full = True
-        return 0
+        return _append_message(self, fragment, slot, cluster_time)
 
     cdef bint _is_over_quota(self, Image image, int64_t session_id, int64_t slot) except -1:
         """Whether a session's message stays in its image for now; it is looked at again when there is quota for it."""
@@ -768,3 +745,29 @@ cdef class Sequencer:
         message[APPEND_POSITION_FLAGS] = self._append_flags | self._room_flags | self._reader_flags
         return (<ExclusivePublication> publication).append(
             message, COMMIT_POSITION_LENGTH if leading else APPEND_POSITION_LENGTH, NULL, 0)
+
+
+cdef inline int _append_message(Sequencer self, const Fragment* fragment, int64_t slot, int64_t cluster_time) except -1:
+    """Append a client's message that may be, after the head and the stamp that are in `_header` already.
+
+    No method: the compiler puts it where it is called, and each message would pay for the call."""
+    cdef Head head = Head(SESSION_HEADER_LENGTH, SESSION_HEADER_LENGTH)
+    cdef int64_t position
+    cdef int attempt
+    if self._polled.is_timed and self._takes_arrivals:
+        head = put_arrival(self._header, fragment, self._log.max_message_length)
+    for attempt in range(2):
+        self._log.stamp_next(commit_hint(self._log.position_now(), self.told_position()))
+        position = self._log.append(self._header, head.length_bytes, fragment.payload + head.taken_bytes,
+                                    fragment.length_bytes - head.taken_bytes)
+        if position > 0:
+            self.appended_position = position
+            self.sessions.activity[slot] = cluster_time
+            self._unsent_since_ns = 0              # the record tells the followers
+            if self.quotas.has_accounts:
+                self.quotas.charge(self.sessions.accounts[slot], fragment.length_bytes)
+            return 1
+        if position != ADMIN_ACTION:
+            break
+    self.quotas.is_full = True
+    return 0
