@@ -8,9 +8,11 @@ from typing import Any, cast
 import pytest
 
 import ordo
+from ordo.cluster.wire import ordo_codecs
 from ordo.errors import MessageError
 from ordo.follow import log_commands
 from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.entry_values import EntryValues
 from ordo.follow.log_commands import describe_entry, log
 from ordo.follow.log_schemas import LogSchemas
 from ordo.messages import Schema, UInt32, encode, message
@@ -41,13 +43,8 @@ def known(*classes: type) -> LogSchemas:
 
 
 def request(message: object) -> LogEntry:
-    return cast(
-        LogEntry,
-        SimpleNamespace(
-            position=960, kind=EntryKind.REQUEST, timestamp=7, leadership_term_id=0, sequence=0, request_number=1,
-            is_repeat=False, session_id=5, payload=encode(message),
-        ),
-    )  # fmt: skip
+    values = ordo_codecs.REQUEST.decode(ordo_codecs.REQUEST.encode(number=1))
+    return LogEntry(960, EntryKind.REQUEST, 7, 0, 5, encode(message), cast(EntryValues, values))
 
 
 @pytest.mark.parametrize(
@@ -87,9 +84,7 @@ class Reader:
     def entries(self, **options: Any) -> Any:
         digest, packed = pack_schema(Schema("some", Order))
         values = SimpleNamespace(service_id=0, member_id=0, digest=digest, packed=packed)
-        event = SimpleNamespace(
-            position=900, kind=EntryKind.SCHEMA, timestamp=7, leadership_term_id=0, sequence=0, values=values
-        )
+        event = LogEntry(900, EntryKind.SCHEMA, 7, 0, -1, b"", cast(EntryValues, values))
         return [one for one in (event, request(Order(3))) if self._kinds is None or one.kind in self._kinds]
 
 
@@ -108,7 +103,7 @@ def test_schemas_that_come_later_are_read_also_where_they_are_not_printed(
 def schema_entry(position: int, one: type) -> LogEntry:
     digest, packed = pack_schema(Schema("some", one))
     values = SimpleNamespace(service_id=0, member_id=0, digest=digest, packed=packed)
-    return cast(LogEntry, SimpleNamespace(position=position, kind=EntryKind.SCHEMA, values=values))
+    return LogEntry(position, EntryKind.SCHEMA, 7, 0, -1, b"", cast(EntryValues, values))
 
 
 def test_a_program_reads_what_the_log_vouches_for() -> None:
