@@ -119,6 +119,7 @@ cdef class Names:
     cdef readonly object of_class
     cdef bint _is_character, _is_flags
     cdef dict _members
+    cdef object _kept_flags           # bits whose combinations are kept
     cdef uint64_t number_of(self, object member, Py_ssize_t length) except? -1
     cdef object member(self, object number)
 

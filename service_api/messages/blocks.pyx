@@ -45,7 +45,7 @@ cdef extern from "Python.h":
     PyObject* PyDict_GetItemWithError(object, object) except? NULL
 
 cdef enum:
-    FLAGS_KEPT_MAX = 4_096     # combinations of flags that are made once
+    FLAGS_KEPT_MAX = 12        # combinations of this many flags are made once: 4,096
 
 EXACT = Context(prec=60, traps=[Inexact, InvalidOperation, Overflow])   # a context of the program's own may round
 
@@ -92,6 +92,10 @@ cdef class Names:
         self.of_class = of_class
         self._is_character, self._is_flags = is_character, is_flags
         self._members = {ord(one) if is_character else int(one): one for one in of_class}
+        known = 0
+        for number in self._members if is_flags else ():
+            known |= number
+        self._kept_flags = known if known.bit_count() <= FLAGS_KEPT_MAX else 0
 
     cdef uint64_t number_of(self, object member, Py_ssize_t length) except? -1:
         if type(member) is not self.of_class:
@@ -103,18 +107,26 @@ cdef class Names:
         return PyLong_AsUnsignedLongLongMask(member)
 
     cdef object member(self, object number):
-        """Return the member of that number, or None. Bits of flags that have no name are kept."""
+        """Return the member of that number, or None. Bits of flags that have no name are kept.
+
+        Python's enum keeps each combination that it ever made. Whoever sends messages would fill the memory with them, so
+        it keeps those of few flags with names alone. That is so whatever came before: a service may compare by identity.
+        """
         cdef PyObject* found = PyDict_GetItemWithError(self._members, number)
         if found is not NULL:
             return <object>found
         if not self._is_flags:
             return None
+        known = self.of_class._value2member_map_
+        was_kept = number in known
         try:
             made = self.of_class(number)
         except ValueError:             # the class does not allow bits without a name
             return None
-        if len(self._members) < FLAGS_KEPT_MAX:
+        if number | self._kept_flags == self._kept_flags:
             self._members[number] = made
+        elif not was_kept:
+            known.pop(number, None)
         return made
 
 

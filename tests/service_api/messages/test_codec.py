@@ -294,6 +294,38 @@ def test_the_highest_bit_of_a_set_is_a_bit_and_bits_beyond_it_are_refused() -> N
         encode(Flagged(Bits(1 << 64)))
 
 
+Wide = IntFlag("Wide", {f"F{bit}": 1 << bit for bit in range(20)})  # type: ignore[misc]
+
+
+@message(id=2)
+class WideFlagged:
+    bits: Annotated[Wide, UInt64]
+
+
+@pytest.mark.parametrize(
+    ("of_class", "numbers"),
+    [(Flagged, range(2, 20_000, 2)), (WideFlagged, range(3, 1 << 20, 97))],
+    ids=["bits without a name", "more flags than are made once"],
+)
+def test_whoever_sends_flags_does_not_fill_the_memory_with_them(of_class: Any, numbers: range) -> None:
+    """Python's enum keeps each combination that was ever asked for."""
+    flags = Bits if of_class is Flagged else Wide
+    example = Flagged(Bits.LOW) if of_class is Flagged else WideFlagged(Wide(1))
+    data = bytearray(encode(example))
+    at = data.index((1).to_bytes(8, "little"), 8)
+    known = len(flags._value2member_map_)
+    for number in numbers:
+        data[at : at + 8] = number.to_bytes(8, "little")
+        found = decode(of_class, bytes(data)).bits
+        assert type(found) is flags and found == number
+    assert len(flags._value2member_map_) == known
+
+
+def test_combinations_of_a_few_flags_are_the_same_object_each_time() -> None:
+    both = encode(Flagged(Bits.HIGH | Bits.LOW))
+    assert decode(Flagged, both).bits is decode(Flagged, both).bits is Bits.HIGH | Bits.LOW
+
+
 def test_a_change_of_a_default_composite_changes_no_other_message() -> None:
     older = encode(FlaggedBefore(Bits.LOW))
     decode(Flagged, older).money.units = 9
