@@ -20,11 +20,17 @@ from tests.simulation.requests import MemoryJournal
 NAME = bytes(range(16))
 
 
-def write(path: Path) -> JournalState:
-    """Five requests, of which two are confirmed, and the state that must be found again."""
+def begin(path: Path) -> Journal:
+    """Make a journal whose identity the cluster knows."""
     journal = Journal(JournalFile(str(path)))
     journal.recover(NAME, 77)
     journal.open(640, 1000, 0)
+    return journal
+
+
+def write(path: Path) -> JournalState:
+    """Five requests, of which two are confirmed, and the state that must be found again."""
+    journal = begin(path)
     for number in range(1, 6):
         journal.add_request(number, b"request %d" % number)
     journal.confirm(2)
@@ -98,9 +104,7 @@ def test_any_length_of_zeros_behind_a_torn_end_is_cut_off(tmp_path: Path) -> Non
 def test_a_write_that_failed_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
     """What was written behind a torn record was lost with it."""
     path = tmp_path / "journal"
-    journal = Journal(JournalFile(str(path)))
-    journal.recover(NAME, 77)
-    journal.open(640, 1000, 0)
+    journal = begin(path)
     journal.add_request(1, b"request 1")
     limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, limits[1]))
@@ -187,9 +191,7 @@ def fail(name: str, patch: pytest.MonkeyPatch, *, only_folders: bool = False) ->
 def test_what_a_failed_sync_left_in_doubt_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that could not write a page may call it clean: the next fdatasync succeeds, and the page is lost."""
     path = tmp_path / "journal"
-    journal = Journal(JournalFile(str(path)))
-    journal.recover(NAME, 77)
-    journal.open(640, 1000, 0)
+    journal = begin(path)
     journal.add_request(1, b"request 1")
     before = path.stat().st_ino
     for name in ("fdatasync", "fsync", "fsync"):
@@ -212,9 +214,7 @@ def test_a_journal_that_could_not_be_synced_at_its_end_is_free_for_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "journal"
-    journal = Journal(JournalFile(str(path)))
-    journal.recover(NAME, 77)
-    journal.open(640, 1000, 0)
+    journal = begin(path)
     with monkeypatch.context() as patch, pytest.raises(StorageError, match="Input/output error"):
         fail("fdatasync", patch)
         journal.close()
@@ -226,9 +226,7 @@ def test_a_journal_whose_folder_could_not_be_synced_goes_on_in_the_file_that_is_
 ) -> None:
     """The new file had the journal's name, and requests were appended to the old one, which has none any more."""
     path = tmp_path / "journal"
-    journal = Journal(JournalFile(str(path)))
-    journal.recover(NAME, 77)
-    journal.open(640, 1000, 0)
+    journal = begin(path)
     with monkeypatch.context() as patch, pytest.raises(StorageError, match="Input/output error"):
         fail("fsync", patch, only_folders=True)
         journal.begin_again(NAME, 78)
