@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # NATS JetStream (nats-server 2.15.3) takes a message once within `duplicate_window` if the publisher names it
-# (`Nats-Msg-Id`): a second one is acknowledged as a duplicate and not stored. Its page calls that exactly once.
+# (`Nats-Msg-Id`): a second one is acknowledged as a duplicate and not stored.
 #
-# The surprise: the ids are kept in memory, and read again from the messages that the stream still has when a server
-# starts. So an id is forgotten at a restart if its message is gone by then: acknowledged in a work queue, deleted, purged,
-# or pushed out by a limit such as `max_msgs_per_subject`. Before the restart all of these are known as duplicates, within
-# the same window, so a test without a restart shows nothing. Three replicas do not help: an orderly restart of one server
-# after the other, as for an update, is enough. The work that was done and acknowledged is the one that is done again.
+# The surprise: a server that starts knows the ids of the messages that the stream still has, and no others. So an id is
+# forgotten at a restart if its message is gone by then: acknowledged in a work queue, deleted, purged, or pushed out by a
+# limit such as `max_msgs_per_subject`. Before the restart all of these are known as duplicates, within the same window,
+# so a test without a restart shows nothing. Three replicas do not help: an orderly restart of one server after the
+# other, as for an update, is enough. The work that was done and acknowledged is the one that is done again.
 #
 # Seen with: nats-server 2.15.3, nats-py 2.16.0, Go 1.26, CPython 3.11, Linux x86-64; a window of 120 s, and all of it
 # within some seconds. What became of a payment that is published again (`seq` of the stream; duplicate or not):

@@ -4,13 +4,11 @@
 # The surprise: `cancel_order` matches as well. It executes all orders that were placed and not yet matched, and throws away
 # the trades: it returns None, `match` has nothing left to return afterwards, and the orders are gone from the book as if
 # they had been cancelled with the one that was. So an order that somebody cancels makes trades of others vanish, two sides
-# of a trade both believe that nothing happened, and positions no longer add up. The page names `match` alone as what trades.
+# of a trade both believe that nothing happened, and positions no longer add up. What is written at `cancel_order` is that it
+# cancels an order.
 #
-# A second one: the cancel goes with the time of the cancelled order, not with now, so what is matched in it is matched at a
-# time before some of the orders came.
-#
-# Seen with: order-matching 0.12.0, polars 2.1.0, CPython 3.11, Linux x86-64. `x` rests in the book; `a` (buys 5 for 10) and `b` (sells 5
-# for 10) were placed:
+# Seen with: order-matching 0.12.0, polars 2.1.0, CPython 3.11, Linux x86-64. `x` rests in the book; `a` (buys 5 for 10)
+# and `b` (sells 5 for 10) were placed:
 #   match                   one trade of a and b, 5 at 10; x rests
 #   cancel_order("x")       None; the book is empty; match returns no trade
 #
