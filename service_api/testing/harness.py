@@ -57,12 +57,16 @@ class CloseSession(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message. `session_id` None: from a service. `identity`: of the client, when it is a request."""
+    """A message. `session_id` None: from a service. `identity`: of the client, when it is a request.
+
+    `arrival_ns`: what `header.arrival_ns` says, ns since 1970; None as in a log that does not say it.
+    """
 
     session_id: int | None
     timestamp: int
     payload: bytes
     identity: bytes | None = None
+    arrival_ns: int | None = None
 
 
 class AdvanceTime(NamedTuple):
@@ -403,7 +407,7 @@ class ServiceHarness:
         self._advance(len(item.payload))
         self._may_call = True
         session = None if item.session_id is None else self._sessions[item.session_id]
-        self._header.update(self.log_position, 0, self._sequence.next())
+        self._header.update(self.log_position, 0, self._sequence.next(), item.arrival_ns)
         if session is not None:
             session.identity = item.identity
         return session

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 from ordo.runtime.errors import ServiceError
@@ -51,9 +51,10 @@ def check_hostile(
     """Look for a message with which a client stops a service, or changes it though the message is refused.
 
     The inputs are executed first, then `tries` messages that are made of theirs by replacing words and numbers, cutting
-    and lengthening; the same ones for the same `seed`. Raises ServiceError with the payload of the first that makes the
-    service raise anything but Reject, that is refused after the state has changed, or behind which the service cannot
-    be restored from its snapshot; ValueError if the inputs have no message of a client.
+    and lengthening; the same ones for the same `seed`. Where inputs have an `arrival_ns`, each second has one of
+    theirs. Raises ServiceError with the first that makes the service raise anything but Reject, that is refused after
+    the state has changed, or behind which the service cannot be restored from its snapshot; ValueError if the inputs
+    have no message of a client.
     """
     items = list(inputs)
     samples = [one.payload for one in items if isinstance(one, Message) and one.session_id is not None]
@@ -61,21 +62,24 @@ def check_hostile(
         raise ValueError("inputs: give messages of clients, of which hostile ones are made")
     harness = ServiceHarness(make_service, time_unit=time_unit).execute(*items)
     session_id = _choose_session(harness, items)
+    known = [one.arrival_ns for one in items if isinstance(one, Message) and one.arrival_ns is not None]
+    arrivals = cycle([one for arrival_ns in known for one in (None, arrival_ns)] or [None])
     for number, payload in enumerate(islice(hostile_payloads(samples, RandomSource(seed).stream("hostile")), tries)):
         if number % TIMERS_EVERY == 0:
             state = _fire_timers(harness)
-        known = len(harness.effects)
+        done = len(harness.effects)
+        message = Message(session_id, harness.time, payload, arrival_ns=next(arrivals))
         try:
-            harness.execute(Message(session_id, harness.time, payload))
+            harness.execute(message)
             after = harness.take_snapshot().messages
         except Exception as error:
             raise ServiceError(
-                f"a client can stop it: {_show(payload)} raises {type(error).__name__}: {error}; refuse it with Reject "
+                f"a client can stop it: {_show(message)} raises {type(error).__name__}: {error}; refuse it with Reject "
                 "before anything changes"
             ) from error
-        is_refused = any(one.kind == "reject" and one.key == session_id for one in harness.effects[known:])
+        is_refused = any(one.kind == "reject" and one.key == session_id for one in harness.effects[done:])
         if after != state and is_refused:
-            raise ServiceError(f"a refused message has changed the state: {_show(payload)}; raise Reject before that")
+            raise ServiceError(f"a refused message has changed the state: {_show(message)}; raise Reject before that")
         state = after
     _check_restored(make_service, harness)
 
@@ -152,7 +156,9 @@ def _lengthen(payload: bytes, random: Random) -> bytes:
 CHANGES: Sequence[Callable[[bytes, Random], bytes]] = (_replace_word, _replace_word, _set_number, _cut, _lengthen)
 
 
-def _show(payload: bytes) -> str:
+def _show(message: Message) -> str:
+    payload, arrival_ns = message.payload, message.arrival_ns
+    arrival = "" if arrival_ns is None else f" with arrival_ns={arrival_ns}"
     if len(payload) <= SHOWN_BYTES:
-        return f"payload {payload!r}"
-    return f"payload {payload[:SHOWN_BYTES]!r}... of {len(payload)} bytes"
+        return f"payload {payload!r}{arrival}"
+    return f"payload {payload[:SHOWN_BYTES]!r}... of {len(payload)} bytes{arrival}"

@@ -255,3 +255,35 @@ def test_whole_numbers_of_other_libraries_are_deadlines_as_well() -> None:
     check_timer(Index(1), Index(1 << 62))  # type: ignore[arg-type]
     with pytest.raises(ServiceCallError, match="must be a whole number of 64 bits"):
         check_timer(Index(1), Index(1 << 63))  # type: ignore[arg-type]
+
+
+class Late(Sum):
+    """Takes for granted that a log says when messages arrived."""
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes | None:
+        if header.arrival_ns is None and timestamp > 2:
+            raise ValueError("no arrival")
+        return None
+
+
+class Early(Sum):
+    """Takes for granted that it does not."""
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes | None:
+        if header.arrival_ns is not None and payload == b"0":
+            raise ValueError("an arrival")
+        return None
+
+
+def test_messages_are_made_without_an_arrival_and_with_those_of_the_inputs() -> None:
+    inputs = [OpenSession(1, 1), Message(1, 2, b"5", arrival_ns=17), Message(1, 2, b"6", arrival_ns=17)]
+    check_hostile(Sum, inputs)
+    with pytest.raises(ServiceError, match=r"^a client can stop it: payload b'' raises ValueError: no arrival"):
+        check_hostile(Late, inputs)
+    with pytest.raises(ServiceError, match=r"^a client can stop it: payload b'0' with arrival_ns=17 raises ValueError"):
+        check_hostile(Early, inputs)
+    check_hostile(Early, [OpenSession(1, 1), Message(1, 2, b"5")])

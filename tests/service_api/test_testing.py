@@ -7,7 +7,15 @@ import pytest
 
 from ordo.runtime.errors import ServiceCallError, ServiceError, SnapshotError
 from ordo.service_api.native import Header
-from ordo.service_api.service import ClientSession, CloseReason, Cluster, ClusteredService, OfferResult, Role
+from ordo.service_api.service import (
+    ClientSession,
+    CloseReason,
+    Cluster,
+    ClusteredService,
+    MessageRun,
+    OfferResult,
+    Role,
+)
 from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 from ordo.service_api.testing.harness import (
     AdvanceTime,
@@ -308,3 +316,31 @@ def test_messages_are_numbered_and_a_snapshot_goes_on_with_the_next() -> None:
     assert harness.egress(1) == [b"1", b"2"]
     restored = ServiceHarness(Numbering, snapshot=harness.take_snapshot()).execute(Message(1, 5, b"c"))
     assert restored.egress(1) == [b"3"]
+
+
+class Arriving(ClusteredService):
+    """Answers with when the message arrived."""
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes:
+        return str(header.arrival_ns).encode()
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None: ...
+
+
+class ArrivingInRuns(Arriving):
+    """The same of many messages at a time."""
+
+    def on_session_messages(self, messages: MessageRun) -> None:
+        for _ in messages:
+            messages.reply(str(messages.header.arrival_ns).encode())
+
+
+@pytest.mark.parametrize("service", [Arriving, ArrivingInRuns])
+def test_a_message_tells_its_arrival_as_one_of_a_log_does(service: type[ClusteredService]) -> None:
+    """The next one has none again, as where a leader in between did not write it."""
+    arrivals = [1_700_000_000_123_456_789, None, 7, 0, -1]
+    messages = [Message(1, 2, b"a", arrival_ns=one) for one in arrivals]
+    harness = check_service(service, [OpenSession(1, 1), *messages, Message(1, 3, b"b")])
+    assert harness.egress(1) == [b"1700000000123456789", b"None", b"7", b"None", b"None", b"None"]
