@@ -54,16 +54,16 @@ _PLAIN = {
 _PATH = _Kind(lambda value: isinstance(value, str | PathLike), "text or a path")
 
 
-def _members(annotation: str) -> list[str]:
-    """Return the members of a union."""
-    members, depth = [""], 0
+def _parts(annotation: str, separator: str) -> list[str]:
+    """Return the members of a union, or what a mapping is made of."""
+    parts, depth = [""], 0
     for character in annotation:
         depth += (character == "[") - (character == "]")
-        if character == "|" and not depth:
-            members.append("")
+        if character == separator and not depth:
+            parts.append("")
         else:
-            members[-1] += character
-    return [member.strip() for member in members]
+            parts[-1] += character
+    return [part.strip() for part in parts]
 
 
 def _find_kind(member: str, module: object) -> _Kind | None:
@@ -74,6 +74,8 @@ def _find_kind(member: str, module: object) -> _Kind | None:
     name, _, inner = member.removesuffix("]").partition("[")
     if name in ("Sequence", "Collection"):
         return _list_of(_find_kind(inner, module))
+    if name in ("Mapping", "dict") and inner:
+        return _mapping_of(*(_find_kind(part, module) for part in _parts(inner, ",")))
     if name in _PLAIN:
         return _PLAIN[name]
     found = getattr(module, name, None)
@@ -99,13 +101,25 @@ def _list_of(item: _Kind | None) -> _Kind | None:
     return _Kind(takes, f"a list of {item.allowed}")
 
 
+def _mapping_of(key: _Kind | None, value: _Kind | None) -> _Kind:
+    if key is None or value is None:
+        return _PLAIN["Mapping"]
+
+    def takes(mapping: object) -> bool:
+        if not isinstance(mapping, Mapping):
+            return False
+        return all(key.takes(name) and value.takes(one) for name, one in mapping.items())
+
+    return _Kind(takes, f"a mapping of {key.allowed} to {value.allowed}")
+
+
 @cache
 def _kinds(cls: type[DataclassInstance]) -> dict[str, list[_Kind]]:
     """Return what each field takes whose annotation is known as a whole."""
     known = {}
     for field in fields(cls):
         module = _module_of(field.name, cls)
-        kinds = [_find_kind(member, module) for member in _members(str(field.type))]
+        kinds = [_find_kind(member, module) for member in _parts(str(field.type), "|")]
         if field.name.rpartition("_")[2] in _FILES:
             kinds = [_PATH if kind is _PLAIN["str"] else kind for kind in kinds]
         if None not in kinds:
