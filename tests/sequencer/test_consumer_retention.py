@@ -13,6 +13,7 @@ from ordo.consumers.consumer import Consumer
 from ordo.consumers.consumer_orders import ConsumerOrders
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import ArchiveError
+from tests.cluster.integration.test_snapshots import take_snapshot
 from tests.clusters import ready_cluster
 from tests.patience import patient
 
@@ -132,6 +133,7 @@ def test_a_consumer_of_requests_goes_on_from_before_the_oldest_snapshot_that_is_
             for _ in range(4):
                 client.request_many([b"x" * 1000] * (SNAPSHOT // 1000))
             cluster.await_value(lambda: log_start(cluster) or None, "log that goes: there is no consumer")
+            take_snapshot(cluster, others_come=True)  # the next is not due before the consumer is known
             begin = client.request(b"begin").log_position
             client.request(b"first")
             with Consumer(endpoints, "slow", start=begin) as slow:
