@@ -34,6 +34,7 @@ def test_clusters_of_ordo_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.peers
 @pytest.mark.timeout(240)
+@pytest.mark.thorough
 def test_a_cluster_of_aeron_is_measured() -> None:
     try:
         java_command("ClusterNode")

@@ -44,6 +44,7 @@ def test_streams_of_ordo_are_measured() -> None:
 @pytest.mark.slow
 @pytest.mark.peers
 @pytest.mark.timeout(240)
+@pytest.mark.thorough
 def test_streams_of_aeron_are_measured_beside_them() -> None:
     try:
         rows = measure(TINY, True, quiet)

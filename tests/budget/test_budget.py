@@ -49,6 +49,7 @@ def demand_no_growth(what: str, now: Counts, table: dict[str, Any], growth_max: 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.thorough
 def test_a_message_makes_no_more_system_calls(table: dict[str, Any]) -> None:
     demand_no_growth("system calls", count_calls(), table["system_calls"], GROWTH_MAX)
 

@@ -12,6 +12,7 @@ from tests.snippets import blocks_of
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
+@pytest.mark.thorough
 def test_the_page_word_for_word(folder: Folder) -> None:
     follow_page(folder)
 

@@ -53,6 +53,7 @@ def check_next_steps(printed: str, blocks: list[Block]) -> None:
     assert len(lines) == 4 and lines == commands[:4]
 
 
+@pytest.mark.thorough
 def test_dev_starts_again_with_the_changed_code_and_survives_a_broken_one(folder: Folder) -> None:
     folder.run("ordo init .")
     port = on_ports_of_its_own(folder.path / "add.py")

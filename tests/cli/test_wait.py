@@ -44,6 +44,7 @@ def made(folder: Folder) -> Iterator[Made]:
     yield Made(folder)
 
 
+@pytest.mark.thorough
 def test_a_start_is_awaited_and_orders_are_taken_from_its_folder(made: Made) -> None:
     made.start(0)
     made.start(1)

@@ -58,6 +58,7 @@ def query(network: list[str], text: str) -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("ip") is None, reason="needs root and iproute2")
 @pytest.mark.skipif(not Path("/etc/prometheus").is_dir(), reason="needs Debian's prometheus, which has /etc/prometheus")
+@pytest.mark.thorough
 def test_the_prometheus_of_the_compose_file_sees_every_member(network: list[str], tmp_path: Path) -> None:
     nodes = LocalCluster("ordo.bench.loads.echo:Echo", sync="none", prefixes=dict.fromkeys(range(3), network))
     for member_id in nodes.member_ids:

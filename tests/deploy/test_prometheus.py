@@ -164,6 +164,7 @@ def test_a_standby_whose_primary_is_gone_fires(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_health_and_metrics_of_real_nodes(cluster: tuple[LocalCluster, list[int]], tmp_path: Path) -> None:
     nodes, ports = cluster
     for member_id, port in enumerate(ports):

@@ -76,6 +76,7 @@ def read_postgres(conninfo: str) -> Rows:
         return [(position, bytes(payload)) for position, payload in found]
 
 
+@pytest.mark.thorough
 def test_each_executed_request_is_in_each_sink_once(cluster: LocalCluster, tmp_path: Path, postgres: str) -> None:
     pytest.importorskip("psycopg")
     sinks: dict[str, tuple[str, Callable[[], Rows]]] = {

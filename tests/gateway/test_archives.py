@@ -187,6 +187,7 @@ def test_who_reads_slowly_holds_up_the_archive_and_nobody_else(
     assert read(archives, member_id=0, recording_id=asked.recording_id, message_count_max=1), "there is room again"
 
 
+@pytest.mark.thorough
 def test_a_deadline_ends_the_replay(archives: Any, cluster: LocalCluster) -> None:
     asked = pb.ReadRecordingRequest(member_id=1, recording_id=log_id(cluster, 1))
     call = archives.ReadRecording(asked, **shown(timeout_s=patient(2.0)))

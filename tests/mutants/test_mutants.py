@@ -104,6 +104,7 @@ def hunt(out: Path, *arguments: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # on a busy machine
+@pytest.mark.thorough
 def test_tests_of_a_folder_find_mutants_and_a_hunt_goes_on_where_it_was(tmp_path: Path) -> None:
     said = hunt(tmp_path)
     assert said.startswith("0 ") and " not found" in said, said

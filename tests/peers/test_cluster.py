@@ -162,6 +162,7 @@ def egress_count(cluster: LocalCluster, member_id: int) -> int:
     return sum(one.type_id == PUBLISHER_LIMIT_TYPE_ID and f" {EGRESS_STREAM_ID} " in one.label for one in counters)
 
 
+@pytest.mark.thorough
 def test_leaders_killed_while_messages_are_under_way(
     java: JavaPeers, start_cluster: StartCluster, shm_path: Path
 ) -> None:

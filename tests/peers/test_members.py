@@ -75,6 +75,7 @@ def tells_of(cluster: LocalCluster, member_id: int, other: int) -> bool | None:
         return None  # it has just begun
 
 
+@pytest.mark.thorough
 def test_ordos_client_uses_a_cluster_of_aeron(java: JavaPeers, shm_path: Path) -> None:
     """Over UDP, through the death of the leader; then through the shared memory of the next leader's driver."""
     ports = find_ports(3)

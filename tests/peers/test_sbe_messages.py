@@ -125,6 +125,7 @@ def test_the_java_tool_reads_arrays_bytes_and_composites_that_came_later(
 
 
 @pytest.mark.peers
+@pytest.mark.thorough
 def test_the_java_tool_takes_schemas_of_any_types(
     sbe_tool: Callable[[Path, list[bytes]], list[dict[str, Any]]], tmp_path: Path
 ) -> None:

@@ -37,6 +37,7 @@ def write_logs(root: Path, *logs: Terms) -> tuple[list[str], list[dict[int, int]
     return [log[0] for log in written], [log[1] for log in written], [log[2] for log in written]
 
 
+@pytest.mark.thorough
 def test_the_end_of_a_deposed_leader_is_named_and_is_no_damage(spark: SparkSession, tmp_path: Path) -> None:
     folders, begins, ends = write_logs(
         tmp_path, {0: [b"a", b"b", b"lost", b"lost too"]}, {0: [b"a", b"b"], 1: [b"c"]}, {0: [b"a", b"b"], 1: [b"c"]}

@@ -235,6 +235,7 @@ def test_a_damaged_snapshot_is_told_once_and_not_passed_over(tmp_path: Path) -> 
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_a_stream_goes_on_where_it_ended_and_loses_no_alert(spark: SparkSession, tmp_path: Path) -> None:
     folder = write_log(tmp_path, [10, 10, 60, 70, 10, 1, 10, *[0] * 8, 10, 10])
     expected = {alert["id"] for alert in alerts_of([batches_of(folder)], RULES)}

@@ -116,7 +116,9 @@ def test_our_error_is_taken_out_of_sparks() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("damage", [pytest.param(False, marks=pytest.mark.soak), True])
+@pytest.mark.parametrize(
+    "damage", [pytest.param(False, marks=pytest.mark.soak), pytest.param(True, marks=pytest.mark.thorough)]
+)
 def test_audit_tells_by_its_exit_status(tmp_path: Path, damage: bool) -> None:
     folder = tmp_path / "node0" / "archive"
     CliRunner().invoke(app, ["generate", str(folder), "--messages", "1000"])

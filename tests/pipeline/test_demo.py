@@ -88,6 +88,7 @@ def all_hold_the_same(cluster: LocalCluster) -> bool:
     return all((node.service_position, node.snapshots, node.sessions) == (leader_position, 2, 0) for node in nodes)
 
 
+@pytest.mark.thorough
 def test_three_nodes_are_clean(spark: SparkSession, recorded: tuple[list[str], int]) -> None:
     archives, position = recorded
     facts = audit(spark, archives)

@@ -57,6 +57,7 @@ def test_a_query_runs_on_duckdb(recorded: RecordedLog, query: str) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.thorough
 def test_all_queries_give_the_same_on_spark(spark: SparkSession, recorded: RecordedLog, tmp_path: Path) -> None:
     frame = spark.read.format("ordo").option("commit", "recorded").option("partitionBytes", "8192")
     log = frame.load(recorded.folder)

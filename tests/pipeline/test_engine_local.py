@@ -120,6 +120,7 @@ def run_without_spark(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.thorough
 def test_neither_pyspark_nor_java_is_needed(tmp_path: Path) -> None:
     """For anything that the page says goes without Spark."""
     folder, _ = write_log(tmp_path, (4, 8))

@@ -50,6 +50,7 @@ def records(spark: SparkSession, folder: str, **options: str) -> list[Row]:
     return spark.read.format("ordo").options(**options).load(folder).orderBy("position").collect()
 
 
+@pytest.mark.thorough
 def test_a_log_of_several_leaders_is_clean(spark: SparkSession, archives: list[str]) -> None:
     facts = audit(spark, archives)
     assert facts["status"] == "clean", describe(facts["first_problem"])

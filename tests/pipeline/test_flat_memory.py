@@ -153,6 +153,7 @@ def refuse(*_: Any) -> Any:
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_reports_bring_rows_here_a_partition_at_a_time(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,6 +125,7 @@ def test_spark_jobs_run_over_a_copy(spark: SparkSession, work: Path, s3: dict[st
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_a_stream_follows_a_copy_that_grows(spark: SparkSession, work: Path, s3: dict[str, Any]) -> None:
     folder, url = str(work / "node0" / "archive"), "s3://bucket/streamed"
     write_log(folder)

@@ -160,6 +160,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[ServedFold
         node.close()
 
 
+@pytest.mark.thorough
 def test_a_member_that_cannot_send_a_frame_is_damaged_there(served: list[ServedFolder], tmp_path: Path) -> None:
     """The archive gives up a block of frames; the finding is at the frame, as in the folder."""
     shutil.copytree(Path(served[0].folder).parent, tmp_path / "2")
@@ -237,6 +238,7 @@ def sorted_rows(frame: Any, *names: str) -> list[Any]:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_an_exchange_that_runs_has_its_market_and_its_parquet(spark: SparkSession, tmp_path: Path) -> None:
     folder = str(tmp_path / "node0" / "archive")
     write_exchange(folder, ITCH, (2000,))

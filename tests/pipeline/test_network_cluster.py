@@ -74,6 +74,7 @@ def have_the_same(cluster: LocalCluster, members: list[int]) -> bool:
     return len({counter_of(cluster, one, CounterType.COMMIT_POSITION) for one in members}) == 1
 
 
+@pytest.mark.thorough
 def test_a_stream_outlives_its_nodes(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> None:
     """Its offset is a position of the log: it goes on at other nodes, and neither skips nor repeats."""
     sink, checkpoint = Sink(), tmp_path / "checkpoint"

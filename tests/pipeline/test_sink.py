@@ -168,6 +168,7 @@ def test_a_task_beats_through_its_client_while_it_waits_for_a_row(tmp_path: Path
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_frame_and_a_stream_into_a_node_and_back(spark: SparkSession, tmp_path: Path) -> None:
     """The frame is written twice, the stream's last batch once more; the log has every message applied once."""
     source = str(tmp_path / "source" / "archive")

@@ -49,6 +49,7 @@ def test_all_rows_in_log_order(spark: SparkSession, archive: str, shape: LogShap
     assert kinds.count("session_open") == kinds.count("session_close") == shape.terms * shape.sessions
 
 
+@pytest.mark.thorough
 def test_any_number_of_partitions_gives_the_same_rows(spark: SparkSession, archive: str) -> None:
     frames = {count: load(spark, archive, partitions=count) for count in (1, 7, 24)}
     assert len({log_hash(frame) for frame in frames.values()}) == 1

@@ -166,6 +166,7 @@ def test_available_now_stops_at_what_was_there(spark: SparkSession, live: LiveLo
     assert seen == list(range(300))
 
 
+@pytest.mark.thorough
 def test_killed_at_random_points_and_restarted_gives_exactly_the_log_once(
     spark: SparkSession, live: LiveLog, tmp_path: Path
 ) -> None:

@@ -472,6 +472,7 @@ def test_tasks_read_no_node_of_another_cluster_than_the_plan() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_on_spark_the_line_comes_through(spark: SparkSession, one: str, other: str, tmp_path: Path) -> None:
     """A batch read, an export and a stream, whose errors Spark wraps."""
     with pytest.raises(Exception, match="first") as caught:

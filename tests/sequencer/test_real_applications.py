@@ -87,6 +87,7 @@ def check_upgrade(cluster: LocalCluster, instances: Instances, capsys: pytest.Ca
         outputs.close()
 
 
+@pytest.mark.thorough
 def test_everybody_can_see_the_instances(
     cluster: LocalCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,6 +79,7 @@ def test_a_killed_consumer_is_followed_by_another_and_each_message_has_its_effec
             process.wait()
 
 
+@pytest.mark.thorough
 def test_killed_workers_are_replaced_and_every_job_is_done(cluster: LocalCluster, tmp_path: Path) -> None:
     path = tmp_path / "done.txt"
     path.touch()

@@ -26,6 +26,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: (folder / f"{name.replace('.', '/')}.html").read_text() for name in reference.MODULES}
 
 
+@pytest.mark.thorough
 def test_every_public_name_is_in_its_page(pages: dict[str, str]) -> None:
     for module in (ordo, ordo.errors, ordo.testing):
         shown = set(re.findall(r'<section id="(\w+)"', pages[module.__name__]))

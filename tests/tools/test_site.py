@@ -43,6 +43,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_pages_examples_and_reference_are_there(site: Path) -> None:
     pages = {str(path.relative_to(ROOT / "docs").with_suffix(".html")) for path in (ROOT / "docs").rglob("*.md")}
     pages = {page.replace("README", "index") for page in pages}
@@ -87,6 +88,7 @@ def address(site: Path) -> Iterator[str]:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: the site is looked at with it")
+@pytest.mark.thorough
 def test_a_browser_asks_no_other_host(address: str) -> None:
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])

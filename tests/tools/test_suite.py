@@ -38,7 +38,13 @@ def test_busy_loops_run_and_end() -> None:
     assert all(loop.poll() is not None for loop in loops)
 
 
-@pytest.mark.parametrize(("args", "code", "said"), [("", 0, "2 of 2 runs passed"), ("-k nothing", NO_TESTS, "0 of 2")])
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        pytest.param("", 0, "2 of 2 runs passed", marks=pytest.mark.thorough),
+        ("-k nothing", NO_TESTS, "0 of 2"),
+    ],
+)
 def test_runs_beside_loops_are_counted(capfd: pytest.CaptureFixture[str], args: str, code: int, said: str) -> None:
     """Of one small file of tests, in this process's own Python."""
     args = f"tests/linearizability/test_checker.py -n0 {args}"

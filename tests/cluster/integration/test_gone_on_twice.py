@@ -110,6 +110,7 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
             yield Line(behind, ahead, second.endpoint, answer.log_position)
 
 
+@pytest.mark.thorough
 def test_a_backup_goes_on_only_where_its_log_is_a_beginning(line: Line) -> None:
     before = digest_of(line.ahead.backup)
     refused = line.ahead.back_up(line.ingress)

@@ -147,6 +147,7 @@ def test_a_lost_store_of_votes_is_asked_together_again(start_cluster: StartClust
         demand_agreement(cluster, [writer])
 
 
+@pytest.mark.thorough
 def test_a_lost_majority_says_so_and_can_be_told_to_go_on(start_cluster: StartCluster) -> None:
     """Nobody is elected; then the operator gives up what the member with the longest log does not have."""
     cluster = start_cluster(cluster=OPTIONS)

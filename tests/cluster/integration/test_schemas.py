@@ -80,6 +80,7 @@ class OldClient(threading.Thread):
         return self.count
 
 
+@pytest.mark.thorough
 def test_an_upgrade_of_a_schema_under_load_with_an_old_client_left(start_cluster: StartCluster) -> None:
     cluster = start_cluster("", tables={"service": {"versions": code(1, 2, 3)}})
     old = OldClient(cluster)

@@ -55,6 +55,7 @@ def in_force(cluster: LocalCluster) -> list[str]:
     return [one["in_force"] for one in versions(cluster)["services"]]
 
 
+@pytest.mark.thorough
 def test_one_service_goes_over_and_the_other_has_no_code_for_it(start_cluster: StartCluster) -> None:
     cluster = start_cluster("", tables=tables((1,), BOTH))
     asking = Asking(cluster.ingress_endpoints)

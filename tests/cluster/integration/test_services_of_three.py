@@ -122,6 +122,7 @@ class Asking(threading.Thread):
         assert self._error is None, self._error
 
 
+@pytest.mark.thorough
 def test_an_upgrade_under_a_client_that_goes_on(start_cluster: StartCluster) -> None:
     services = [code("Answering", (1,)), code("Watching", (1,))]
     cluster = start_cluster("", tables={"services": services})

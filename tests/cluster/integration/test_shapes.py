@@ -59,6 +59,7 @@ def test_messages_of_every_size_come_back_as_they_went(lend_cluster: LendCluster
         assert received == sent
 
 
+@pytest.mark.thorough
 def test_long_messages_survive_the_death_of_the_leader(start_cluster: StartCluster) -> None:
     """Whatever piece of a message the leader had sent when it died: none of it is taken for a message."""
     cluster = start_cluster()

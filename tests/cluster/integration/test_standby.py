@@ -147,6 +147,7 @@ def demand_shown(standby: Standby, keys: dict[str, Any]) -> None:
     assert of_standby[CounterType.STANDBY_HEARTBEATS] > 0 == of_standby[CounterType.STANDBY_SOURCE_MEMBER]
 
 
+@pytest.mark.thorough
 def test_a_standby_goes_on_where_it_was_and_whoever_knows_more_is_told(tmp_path: Path) -> None:
     steady = ready_cluster(COUNTER, heartbeat=STEADY, member_count=1, encrypted=True)
     with steady as cluster:
@@ -247,6 +248,7 @@ def forget(cluster: LocalCluster) -> int:
     return count
 
 
+@pytest.mark.thorough
 def test_a_standby_begins_with_a_snapshot_and_one_of_a_standby_is_promoted_as_it_runs(tmp_path: Path) -> None:
     with ready_cluster(COUNTER, heartbeat=STEADY, member_count=1, **FORGETFUL) as cluster:
         count = forget(cluster)

@@ -167,6 +167,7 @@ def become_voters(cluster: LocalCluster, standbys: list[OneOfSeveral]) -> None:
         added.append(one)
 
 
+@pytest.mark.thorough
 def test_one_that_has_more_than_the_promoted_one_keeps_it_and_does_not_follow(tmp_path: Path) -> None:
     with (
         ready_cluster(COUNTER, heartbeat=STEADY, member_count=1) as cluster,
@@ -197,6 +198,7 @@ def test_one_that_has_more_than_the_promoted_one_keeps_it_and_does_not_follow(tm
         assert second.status()["position"] == kept
 
 
+@pytest.mark.thorough
 def test_another_standby_follows_the_one_that_a_switch_went_to(tmp_path: Path) -> None:
     tokens = [
         {"principal": "ops", "hash": hash_token(TOKEN), "roles": ["operator", "log"]},

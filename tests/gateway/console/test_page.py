@@ -132,6 +132,7 @@ def test_who_has_no_token_sees_how_to_log_in_and_who_has_a_wrong_one_why_not(loo
     expect(looker.page.locator("#login")).to_be_visible(timeout=PATIENCE_MS)
 
 
+@pytest.mark.thorough
 def test_every_view_of_an_idle_cluster_fits_the_screen(looker: Looker) -> None:
     log_in(looker)
     expect(looker.page.locator("#members .card")).to_have_count(3)
@@ -141,6 +142,7 @@ def test_every_view_of_an_idle_cluster_fits_the_screen(looker: Looker) -> None:
     expect(looker.page.locator("#consumers-table")).to_contain_text("no durable consumers", timeout=PATIENCE_MS)
 
 
+@pytest.mark.thorough
 def test_under_load_charts_move_messages_are_read_and_orders_are_confirmed_first(
     looker: Looker, gateway: GatewayProcess
 ) -> None:
@@ -181,6 +183,7 @@ def shows_leader(looker: Looker, cluster: LocalCluster) -> bool:
     return f"member {cluster.leader()} leads" in (looker.page.text_content("#leader") or "")
 
 
+@pytest.mark.thorough
 def test_the_death_of_the_leader_is_seen_as_it_happens(
     looker: Looker, gateway: GatewayProcess, guarded: LocalCluster
 ) -> None:
@@ -203,6 +206,7 @@ def test_the_death_of_the_leader_is_seen_as_it_happens(
         expect(looker.page.locator(".card.trouble")).to_have_count(0, timeout=PATIENCE_MS)
 
 
+@pytest.mark.thorough
 def test_the_page_goes_on_when_the_gateway_comes_back(
     looker: Looker, gateway: GatewayProcess, guarded: LocalCluster, tmp_path: Path
 ) -> None:

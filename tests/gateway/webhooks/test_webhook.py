@@ -94,6 +94,7 @@ def test_posts_at_the_same_time_are_each_taken_once(lend_cluster: LendCluster, t
     assert sorted(one.payload for one in taken) == sorted(payloads)
 
 
+@pytest.mark.thorough
 def test_nothing_counts_as_refused_that_the_receiver_was_not_asked_about(tmp_path: Path) -> None:
     """Each way for a hook to end, as often as a message may be refused: stopped, told that it is gone, and killed."""
     payloads = [str(number) for number in range(4)]
