@@ -12,4 +12,6 @@ cdef struct AnsweredRow:
 
 cdef class AnsweredRequests:
     cdef NativeVector _rows
+    cdef readonly int64_t newest           # the greatest number that was answered; 0: none
+    cdef public int64_t begins_after       # numbers up to this one are of another client, which had the identity before
     cpdef int note(self, int64_t number, int64_t log_position) except -1

@@ -33,11 +33,13 @@ cdef class AnsweredRequests:
             self._rows.truncate(ROWS_MAX // 2)
         row = <AnsweredRow*> self._rows.append()
         row.number, row.log_position = number, log_position
+        self.newest = max(self.newest, number)
         return 0
 
     def clear(self):
         """Forget all of them: the client begins with another identity, whose numbers are others."""
         self._rows.truncate(0)
+        self.newest = self.begins_after = 0
 
     def rows(self):
         """The number of each, and where it was executed."""
@@ -49,6 +51,7 @@ cdef class AnsweredRequests:
         return sorted({number for number, log_position in self.rows() if log_position > position})
 
     def above(self, int64_t number, int64_t confirmed):
-        """The numbers of those above a number. All up to `confirmed` were answered, known here or not."""
-        first = max(number, confirmed - ANSWERED_KEPT) + 1
+        """The numbers of those above a number. All up to `confirmed` were answered, known here or not; those of others
+        who had the identity before are left out."""
+        first = max(number, self.begins_after, confirmed - ANSWERED_KEPT) + 1
         return sorted({*range(first, confirmed + 1), *(one for one, _ in self.rows() if one > number)})

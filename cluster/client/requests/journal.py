@@ -8,6 +8,7 @@
     REQUEST_BY_ID   i64 number, u8 length of the id, id, payload
     CLUSTER     16 bytes identity of the cluster, i64 where that begins in its log, i64 up to where the log is known
     ANSWERED    any number of: i64 number, i64 log position. In the file before the application sees the answer
+    BEGUN       i64 number: those up to it are of another client, which had the identity before
 
 Little endian. A request is in the file before it is sent. What is torn at the end was not sent, and is cut off. Damage
 with whole records behind it is no torn end: what it took was sent perhaps, and may be lost, so the file is refused, and
@@ -39,7 +40,8 @@ CONFIRMED = 4
 REQUEST_BY_ID = 5
 CLUSTER = 6
 ANSWERED = 7
-"""Releases that do not know it leave it out."""
+BEGUN = 8
+"""Releases that do not know this one or the one before leave it out."""
 COMPACT_BYTES_MIN = 1 << 20
 _HEAD = struct.Struct("<II")
 _IDENTITY = struct.Struct("<B16sq")
@@ -244,7 +246,7 @@ class Journal:
         state = self._state
         state.open_position, state.length_bytes_max = open_position, length_bytes_max
         if state.number == 0:
-            state.number = state.confirmed = number
+            state.number = state.confirmed = state.answered.begins_after = number
         self._append(_OPENED.pack(OPENED, open_position, length_bytes_max, number))
 
     def add_request(self, number: int, payload: bytes, request_id: bytes | None = None) -> None:
@@ -298,6 +300,7 @@ class Journal:
             _OPENED.pack(OPENED, state.open_position, state.length_bytes_max, state.number),
             _NUMBER.pack(CONFIRMED, state.confirmed),
             *([] if state.cluster is None else [_CLUSTER.pack(CLUSTER, *state.cluster, state.known_position)]),
+            _NUMBER.pack(BEGUN, state.answered.begins_after),
             bytes([ANSWERED]) + b"".join(_ANSWERED_ROW.pack(*row) for row in state.answered.rows()),
             *(_pack_request(one, payload, state.ids.get(one)) for one, payload in sorted(state.requests.items())),
         ]
@@ -360,7 +363,7 @@ def _has_record_behind(data: bytes, end: int) -> bool:
     for offset in range(end + 1, len(data) - _HEAD.size):
         length_bytes, checksum = _HEAD.unpack_from(data, offset)
         start = offset + _HEAD.size
-        if not 0 < length_bytes <= len(data) - start or not IDENTITY <= data[start] <= ANSWERED:
+        if not 0 < length_bytes <= len(data) - start or not IDENTITY <= data[start] <= BEGUN:
             continue
         if zlib.crc32(memoryview(data)[start : start + length_bytes]) == checksum:
             return True
@@ -371,7 +374,7 @@ def _apply(state: JournalState, body: bytes) -> None:
     if body[0] == OPENED:
         _, state.open_position, state.length_bytes_max, number = _OPENED.unpack(body)
         if state.number == 0:
-            state.number = state.confirmed = number
+            state.number = state.confirmed = state.answered.begins_after = number
     elif body[0] == REQUEST:
         number = _NUMBER.unpack_from(body)[1]
         state.number = max(state.number, number)
@@ -388,5 +391,7 @@ def _apply(state: JournalState, body: bytes) -> None:
     elif body[0] == ANSWERED:
         for row in _ANSWERED_ROW.iter_unpack(body[1:]):
             _note_answer(state, *row)
+    elif body[0] == BEGUN:
+        state.answered.begins_after = _NUMBER.unpack(body)[1]
     elif body[0] == CONFIRMED:
         _drop_confirmed(state, _NUMBER.unpack(body)[1])

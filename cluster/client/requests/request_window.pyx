@@ -207,6 +207,7 @@ cdef class RequestWindow:
     cdef public int64_t _number            # given last
     cdef public int64_t _sent              # sent last, in this session and term
     cdef public int64_t _confirmed         # all answers up to this number were taken
+    cdef public int64_t _owed              # this session and term must have it executed; 0: they have, or nothing is
     cdef public int64_t _retry_ns          # 0: counted from the next call of `work`, for there was progress
     cdef public int64_t _doublings
     cdef public bint _takes_ids            # the cluster has said so
@@ -314,6 +315,15 @@ cdef class RequestWindow:
         pending.number = self._number
         self._pending[self._number] = pending
         return 0
+
+    def _owe(self):
+        """Another session or term has begun: the cluster must have executed what was answered until now."""
+        self._owed = max(self._confirmed, <int64_t> self.answered.newest)
+
+    def _settle(self):
+        """Returns up to which number the cluster must have executed this client's, and does not ask for it any more."""
+        owed, self._owed = self._owed, 0
+        return owed
 
     cpdef int _note_answer(self, int64_t number, int64_t log_position) except -1:
         if self._journal is None:

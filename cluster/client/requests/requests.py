@@ -129,6 +129,7 @@ class ClientRequests(RequestWindow):
             self._epoch = epoch
             self._open_due_ns = 0
             self._doublings = 0
+            self._owe()
             self._rewind()
         if not self._is_open:
             if now_ns >= self._open_due_ns:
@@ -143,6 +144,8 @@ class ClientRequests(RequestWindow):
         elif self._retry_ns and now_ns >= self._retry_ns:
             self._doublings = min(self._doublings + 1, RETRY_DOUBLINGS_MAX)
             self._rewind()
+            if self._owed > 0 and now_ns >= self._open_due_ns:
+                self._send_open(now_ns)  # one number that it lacks, and it answers nothing behind that
         if self._sent < self._number:
             self._send_from(self._sent + 1)
         if self._retry_ns == 0 and self._sent > self._confirmed:
@@ -176,6 +179,7 @@ class ClientRequests(RequestWindow):
             return
         if self._is_open:
             if values.status == OpenStatus.OK and values.open_position == self._open_position:
+                self._check_owed(values)
                 self._number_waiting(values, now_ns)
         elif values.status == OpenStatus.OK:
             self._become_open(values, now_ns)
@@ -187,6 +191,25 @@ class ClientRequests(RequestWindow):
             self.fail(IdentityError(f"identity {self.identity.hex()} was opened by another client since"))
         else:
             self.fail(IdentityError(f"identity {self.identity.hex()} belongs to another principal"))
+
+    def _check_owed(self, values: records.IdentityOpened) -> None:
+        """Note whether the cluster has executed what was answered before this session and term began.
+
+        What an earlier leader said is left out: it may come late.
+        """
+        if values.leadership_term_id != self._session.leadership_term_id:
+            return
+        if values.number < self._settle():
+            self._miss_executed(values)
+
+    def _miss_executed(self, values: records.IdentityOpened) -> None:
+        """End: the cluster lacks requests that were answered, so it never executes what comes behind them."""
+        text = f"the cluster has executed requests of identity {self.identity.hex()} up to number {values.number}"
+        known = max(self._confirmed, self.answered.newest)
+        if lost := self.answered.above(max(values.number, 0), self._confirmed):
+            self.fail(_tell_lost(OtherClusterError(text), lost))
+        else:
+            self.fail(OtherClusterError(f"{text}, and had executed up to {known} before"))
 
     def _number_waiting(self, values: records.IdentityOpened, now_ns: int) -> None:
         """Give numbers to the requests that wait for one.
@@ -213,7 +236,7 @@ class ClientRequests(RequestWindow):
 
     def _become_open(self, values: records.IdentityOpened, now_ns: int) -> None:
         if self._number == 0:
-            self._number = self._confirmed = self._sent = values.number
+            self._number = self._confirmed = self._sent = self.answered.begins_after = values.number
         elif values.number > self._number:
             self.fail(
                 IdentityError(
@@ -222,10 +245,10 @@ class ClientRequests(RequestWindow):
                 )
             )
             return
-        if lost := self.answered.above(max(values.number, 0), self._confirmed):
-            text = f"the cluster has executed requests of identity {self.identity.hex()} up to number {values.number}"
-            self.fail(_tell_lost(OtherClusterError(text), lost))
+        if values.number < max(self._confirmed, self.answered.newest):
+            self._miss_executed(values)
             return
+        self._settle()
         self._open_position = self._known_position = values.open_position
         self._length_bytes_max = values.length_bytes_max - REQUEST_LENGTH_BYTES
         if self._journal is not None:
@@ -245,6 +268,7 @@ class ClientRequests(RequestWindow):
         self._number = self._confirmed = self._sent = self._known_position = 0
         self._open_due_ns = 0
         self.answered.clear()
+        self._settle()
         if self._journal is not None:
             self._journal.begin_again(self.identity, self._incarnation)
         for pending in lost:

@@ -17,7 +17,7 @@ from ordo.cluster.wire.ordo_codecs import AnswerStatus
 from ordo.runtime.errors import OtherClusterError, RejectedError, RequestOutcome, StorageError
 from ordo.service_api.requests import OpenStatus
 from tests.cluster.client.test_other_cluster import NEWEST, ONE, OTHER, TellingWorld
-from tests.cluster.client.test_requests import NAME, Client, FullDisk
+from tests.cluster.client.test_requests import NAME, RETRY_NS, Client, FullDisk
 from tests.cluster.client.test_staying import close_session
 from tests.simulation.requests import MemoryJournal
 
@@ -98,7 +98,9 @@ def test_whatever_number_comes_no_more_than_the_newest_are_told(number: int) -> 
     store = MemoryJournal(None)
     journal = Journal(store)
     journal.recover(NAME, 77)
-    journal.open(640, 1000, 1 << 40)
+    journal.open(640, 1000, 0)
+    journal.add_request(1 << 40, b"1")
+    journal.confirm(1 << 40)
     client = Client(store)
     pending = client.requests.submit(b"next")
     client.work()
@@ -154,6 +156,116 @@ def test_the_newest_answers_are_known_and_a_bounded_number_of_them() -> None:
     assert rows.behind(0)[-1] == count
     rows.clear()
     assert rows.behind(0) == []
+
+
+def promote(client: Client) -> None:
+    """The same client has a session with the cluster that was promoted."""
+    client.session.session_id, client.session.leadership_term_id = 1, 1 << 20
+
+
+def opens(client: Client) -> int:
+    """How often a client asks how far the cluster is, until it has sent its requests again twice."""
+    count = 0
+    for _ in range(4):
+        client.now_ns += 2 * RETRY_NS
+        client.requests.work(client.now_ns)
+        count += [name for name, _ in client.ingress.sent].count("OpenIdentity")
+        client.ingress.sent.clear()
+    return count
+
+
+@pytest.mark.parametrize("has_journal", [False, True])
+def test_a_client_that_stays_is_told_of_a_number_whose_answer_was_an_ids_earlier_one(has_journal: bool) -> None:
+    """The position of that answer is in both logs: the client sent its next request again and again, for ever."""
+    client = Client(MemoryJournal(None) if has_journal else None)
+    client.open(3)
+    client.work()
+    client.answer(1)
+    client.answer(2)
+    client.answer(3, at=1001)
+    client.work()
+    promote(client)
+    pending = client.requests.submit(b"4")
+    assert set(client.work()) == {4}
+    assert opens(client) > 0 and not pending.is_done
+    client.opened(number=2)
+    with pytest.raises(OtherClusterError, match="lacks request 3, which was answered before") as raised:
+        pending.result()
+    assert (raised.value.lost_requests, raised.value.outcome) == ((3,), RequestOutcome.UNKNOWN)
+    with pytest.raises(OtherClusterError, match="lacks request 3"):
+        client.requests.submit(b"5")
+
+
+def test_a_client_asks_once_a_session_and_only_if_nothing_comes() -> None:
+    client = Client()
+    client.open(2)
+    assert opens(client) == 0, "it was told just now"
+    client.answer(1)
+    client.answer(2)
+    promote(client)
+    pending = client.requests.submit(b"3")
+    assert set(client.work()) == {3}
+    client.answer(3)
+    assert pending.is_done and opens(client) == 0
+    client.requests.submit(b"4")
+    client.work()
+    assert opens(client) > 0
+    client.opened(number=3)
+    assert client.ingress.numbers() == [] and opens(client) == 0
+
+
+@pytest.mark.parametrize("term", [1, (1 << 20) - 1])
+def test_what_an_earlier_leader_says_late_ends_no_client(term: int) -> None:
+    client = Client()
+    client.open(3)
+    client.answer(1)
+    client.answer(2)
+    promote(client)
+    client.work()
+    client.opened(number=1, term=term)
+    client.answer(3)
+    assert client.requests.submit(b"4").error is None
+
+
+def test_only_what_a_journal_has_sent_is_told_as_lost() -> None:
+    """Its identity was another client's before, whose numbers it told as its own."""
+    store = MemoryJournal(None)
+    client = Client(store)
+    client.requests.submit(b"1")
+    client.work()
+    client.opened(number=100)
+    assert client.ingress.numbers() == [101]
+    for _ in range(2):  # read anew, and written anew
+        again = Client(store)
+        again.work()
+        again.opened(number=50)
+        with pytest.raises(OtherClusterError, match=r"up to number 50, and had executed up to 100 before$") as raised:
+            again.requests.recovered[0].result()
+        assert raised.value.lost_requests == ()
+        assert again.ingress.numbers() == []
+    client.answer(101)
+    again = Client(store)
+    again.work()
+    pending = again.requests.submit(b"2")
+    again.opened(number=50)
+    with pytest.raises(OtherClusterError, match="lacks request 101, which was answered before") as raised:
+        pending.result()
+    assert raised.value.lost_requests == (101,)
+
+
+def test_only_what_a_client_without_a_journal_has_sent_is_told_as_lost() -> None:
+    client = Client()
+    pending = client.requests.submit(b"1")
+    client.work()
+    client.opened(number=100)
+    client.answer(101)
+    promote(client)
+    client.work()
+    client.opened(number=7)
+    assert pending.result()
+    with pytest.raises(OtherClusterError) as raised:
+        client.requests.submit(b"2")
+    assert raised.value.lost_requests == (101,)
 
 
 # -- by whose log the cluster has --------------------------------------------------------------------------------------

@@ -100,9 +100,15 @@ class Client:
         return self.ingress.numbers()
 
     def opened(
-        self, number: int = 0, confirmed: int = 0, status: OpenStatus = OpenStatus.OK, takes_ids: bool = False
+        self,
+        number: int = 0,
+        confirmed: int = 0,
+        status: OpenStatus = OpenStatus.OK,
+        takes_ids: bool = False,
+        term: int | None = None,
     ) -> None:
         message = ordo_codecs.IDENTITY_OPENED.encode(
+            leadership_term_id=self.session.leadership_term_id if term is None else term,
             incarnation=77,
             open_position=640,
             number=number,
@@ -113,8 +119,11 @@ class Client:
         )
         self.requests.on_opened(ordo_codecs.IDENTITY_OPENED.decode(message), self.now_ns)
 
-    def answer(self, number: int, status: int = AnswerStatus.OK, payload: bytes = b"yes", position: int = 640) -> None:
-        self.requests.on_answer(position, number, 1000 + number, status, payload, number)
+    def answer(
+        self, number: int, status: int = AnswerStatus.OK, payload: bytes = b"yes", position: int = 640, at: int = 0
+    ) -> None:
+        """`at`: where it was executed."""
+        self.requests.on_answer(position, number, at or 1000 + number, status, payload, number)
 
     def open(self, count: int = 0) -> list[PendingRequest]:
         """An open identity, and requests that were sent."""

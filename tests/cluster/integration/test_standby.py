@@ -180,6 +180,29 @@ def test_a_standby_goes_on_where_it_was_and_whoever_knows_more_is_told(tmp_path:
                 demand_one_line(standby.promote(), 1, f"was promoted before behind position={kept['position']}")
 
 
+def test_a_client_that_stays_is_told_of_a_number_that_an_earlier_answer_was_given_to(tmp_path: Path) -> None:
+    """Both logs have the request with this id, and the answer says where. It waited for its next answer for ever."""
+    with ready_cluster(COUNTER, heartbeat=STEADY, member_count=1) as cluster:
+        standby = Standby(cluster, tmp_path)
+        both = [*cluster.ingress_endpoints.values(), standby.endpoint]
+        with ClusterClient(both, settings=ClientSettings(reconnect=True)) as client:
+            cluster.await_value(lambda: client.poll() * 0 or client.known_cluster.origin, "whose the client is", 60)
+            first = client.request(b"1", id=b"one", timeout_s=60)
+            with standby.running():
+                standby.await_position(first.log_position)
+            again = client.request(b"1", id=b"one", timeout_s=60)
+            assert (again.log_position, again.payload) == (first.log_position, first.payload)
+            cluster.kill(0)
+            assert standby.promote().returncode == 0
+            with standby.running():
+                with pytest.raises(OtherClusterError, match="lacks request 2, which was answered before") as told:
+                    client.request(b"1", timeout_s=60)
+                assert told.value.lost_requests == (2,)
+                with ClusterClient(both) as new:
+                    assert new.request(b"1", id=b"one", timeout_s=60).payload == first.payload
+                    assert new.request(b"1", timeout_s=60).payload == b"2", "the other one was not executed"
+
+
 KILLED = """
 import os, sys
 from ordo import ClientSettings, ClusterClient
