@@ -182,6 +182,13 @@ class GroupRequests(ClientRequests):
         self.note_executed(values.number)
         self._rewind()
 
+    def _miss_executed(self, values: records.IdentityOpened) -> None:
+        """Begin where the cluster is: what was executed behind that is pushed again, and is the same as before."""
+        self._pending.clear()
+        self._refused_numbers.clear()
+        self._number = self._confirmed = self._sent = self.executed = values.number
+        self._rewind()
+
     def on_answer(
         self, open_position: int, number: int, log_position: int, status: int, payload: bytes, sequence: int = 0
     ) -> None:

@@ -32,6 +32,19 @@ class Cluster:
         self.executed: list[tuple[bytes, int, bytes]] = []
         self.opened = 0
         self.takes_ids = True
+        self.leadership_term_id = 1
+
+    def promote(self, open_position: int, upto: int) -> None:
+        """Go on as a standby that has an identity, and its requests up to a number alone."""
+        former = self.table.get(open_position)
+        self.table = RequestTable()
+        _, identity = self.table.open(
+            former.identity, former.principal, former.incarnation, 0, open_position, self.position
+        )
+        for number in range(1, upto + 1):
+            assert self.table.judge(open_position, former.principal, number, 0, self.position) is identity
+            self.table.note(identity, 64 * number, AnswerStatus.OK, b"done")
+        self.leadership_term_id += 1 << 20
 
     def take(self, message: bytes, principal: bytes) -> tuple[str, Any] | None:
         self.position += 64
@@ -52,6 +65,7 @@ class Cluster:
         return SimpleNamespace(
             incarnation=values.incarnation,
             status=status,
+            leadership_term_id=self.leadership_term_id,
             open_position=-1 if identity is None else identity.open_position,
             number=0 if identity is None else identity.number,
             confirmed=0 if identity is None else identity.confirmed,
@@ -110,6 +124,7 @@ class Link:
     def exchange(self, *, lost: float = 0.0, draws: random.Random | None = None, turns: int = 1) -> None:
         for _ in range(turns):
             self.now_ns += MS
+            self.leadership_term_id = self.cluster.leadership_term_id
             self.relay.work(self.now_ns)
             while self.sent:
                 message = self.sent.popleft()
@@ -202,6 +217,46 @@ def test_a_confirmed_answer_is_gone_and_that_is_said(link: Link) -> None:
     elsewhere = other.submit(A, 1)
     other.exchange(turns=2)
     assert elsewhere.outcome is Outcome.CONFIRMED_BEFORE and len(other.relay) == 0
+
+
+def test_a_caller_is_told_which_number_a_promoted_standby_lacks(link: Link) -> None:
+    """The gateway went on with the number that the former cluster had executed last, and nothing was ever answered."""
+    first = link.submit(A, 1)
+    for number in (2, 3):
+        link.submit(A, number)
+    link.exchange(turns=2)
+    executed = len(link.cluster.executed)
+    link.cluster.promote(first.line.open_position, 2)
+    early = link.submit(A, 4, confirmed=3)
+    link.exchange(turns=600)
+    assert link.relay.abandon(early)[0] is Outcome.UNKNOWN, "the former cluster may have it, for all that is known"
+    late = link.submit(A, 4, confirmed=3)
+    link.exchange(turns=2)
+    outcome, text = link.relay.abandon(late)
+    assert outcome is Outcome.OUT_OF_ORDER and "number 3 is missing, and 2 was executed last" in text
+    asked = link.relay.open(A, lambda one: None)
+    link.exchange(turns=2)
+    assert (asked.line.executed, len(link.cluster.executed)) == (2, executed)
+    again = [link.submit(A, number, confirmed=2) for number in (3, 4)]
+    link.exchange(turns=2)
+    assert [one.outcome for one in again] == [Outcome.EXECUTED] * 2, "where the caller wants it so"
+
+
+def test_what_an_earlier_leader_says_late_takes_nothing_back(link: Link) -> None:
+    link.submit(A, 1)
+    link.exchange(turns=2)
+    asked = link.relay.open(A, lambda one: None)
+    link.relay.work(link.now_ns)
+    (message,) = link.sent
+    link.sent.clear()
+    late = link.cluster.take(message, b"")
+    assert late is not None
+    second = link.submit(A, 2)
+    link.exchange(turns=2)
+    link.cluster.leadership_term_id += 1
+    link.exchange()
+    link.relay.on_opened(late[1], link.now_ns)
+    assert (second.outcome, asked.line.executed) == (Outcome.EXECUTED, 2)
 
 
 def test_a_refusal_is_an_outcome(link: Link) -> None:

@@ -151,6 +151,8 @@ class RelayedRequests(RelayWindow):
         epoch = session.session_id, session.leadership_term_id
         if epoch != self._epoch:
             self._epoch = epoch
+            for line in self._lines.values():
+                line.begin_epoch()
             for line in self._active.values():
                 line.rewind()
                 line.is_asking = line.is_asking or line.open_position == NULL_POSITION
@@ -225,6 +227,8 @@ class RelayedRequests(RelayWindow):
             self._lose(line, Outcome.IDENTITY_EXPIRED, EXPIRED)
             return
         self._place(line, values.open_position)
+        if values.number < line.owed and values.leadership_term_id == self._session.leadership_term_id:
+            line.recede(values.number, values.confirmed)
         line.length_bytes_max = values.length_bytes_max - REQUEST_LENGTH_BYTES
         line.takes_ids = values.takes_ids == 1
         line.executed = max(line.executed, values.number)

@@ -66,6 +66,7 @@ cdef class IdentityLine:
     cdef public int64_t known_position     # what a caller says; believed once the cluster says the same
     cdef public int64_t length_bytes_max
     cdef public int64_t executed
+    cdef public int64_t owed               # `executed` when this session and term began: the cluster must have it
     cdef public int64_t confirmed
     cdef public int64_t sent               # all numbers up to this one were sent, in this session and term
     cdef readonly dict pending             # by number, the requests that have it
@@ -86,6 +87,16 @@ cdef class IdentityLine:
         self.openers = []
         self.is_asking = True
         self.trouble = UNKNOWN
+
+    def begin_epoch(self):
+        """Another session or leadership term has begun."""
+        self.owed = self.executed
+
+    def recede(self, int64_t executed, int64_t confirmed):
+        """Takes back what is known: the cluster lacks the numbers from here on, as a standby does that was promoted."""
+        self.executed = self.owed = executed
+        self.confirmed = confirmed
+        self.rewind()
 
     @property
     def is_idle(self):
@@ -315,7 +326,8 @@ cdef class RelayWindow:
         """Ends a request that need not be sent."""
         if request.open_position > 0 and line.open_position not in (NULL_POSITION, request.open_position):
             self._end(request, Outcome.IDENTITY_EXPIRED, EXPIRED)
-        elif request.number <= line.confirmed:
+        elif request.number <= line.confirmed and (
+                request.number <= line.executed or line.open_position == NULL_POSITION):
             text = f"number {request.number} was executed, and its answer confirmed: answers are kept from " \
                    f"{line.confirmed + 1} on"
             self._end(request, Outcome.CONFIRMED_BEFORE, text)
