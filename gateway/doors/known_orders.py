@@ -38,6 +38,10 @@ class KnownOrders(Generic[A]):
             self._orders.popitem(last=False)
         order.add_done_callback(lambda _: self._note_end(name, order))
 
+    def forget(self) -> None:
+        """Forget all of them: the cluster that they went to is another one now."""
+        self._orders.clear()
+
     def _note_end(self, name: bytes, order: asyncio.Task[A]) -> None:
         """Keep the answer of an order that is done, and nothing else of it."""
         if self._orders.get(name) is not order:

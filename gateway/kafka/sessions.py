@@ -25,6 +25,7 @@ from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.runtime.errors import (
     ClusterTimeoutError,
     OrdoError,
+    OtherClusterError,
     RequestOutcome,
     SessionClosedError,
     SessionRejectedError,
@@ -87,12 +88,17 @@ class ClusterSession:
         if event.kind in ("held", "free"):
             self.turns.hold(event.kind == "held")
 
-    def _note(self, error: OrdoError) -> None:
-        """Have the next call open another session, if this one has ended."""
-        if isinstance(error, SessionClosedError | SessionRejectedError) and self._client is not None:
-            client, self._client = self._client, None
-            client.close()
-            self.turns.hold(False)
+    def _note(self, client: AsyncClusterClient, error: OrdoError) -> None:
+        """Have the next call open another session, if the one that it was made in has ended."""
+        is_over = isinstance(error, SessionClosedError | SessionRejectedError | OtherClusterError)
+        if not is_over or client is not self._client:
+            return
+        self._client = None
+        client.close()
+        self.turns.hold(False)
+        if isinstance(error, OtherClusterError):  # what was answered before may be in no log any more
+            get_logger().warning("kafka.session-failed", trouble=error.message)
+            self._known.forget()
 
     async def append(self, payload: bytes, line: object = None) -> OrderAnswer:
         """Have an order of a producer executed once, when its turn in a line has come. Raises OrdoError.
@@ -145,7 +151,7 @@ class ClusterSession:
         try:
             answer = await client.request(payload, timeout_s=timeout_s or self._settings.timeout_s)
         except OrdoError as error:
-            self._note(error)
+            self._note(client, error)
             raise
         return decode_answer(answer.payload)
 
@@ -162,7 +168,7 @@ class ClusterSession:
         try:
             return await client.query(encode_order(kind, **fields), timeout_s=self._settings.timeout_s)
         except OrdoError as error:
-            self._note(error)
+            self._note(client, error)
             raise
 
     def close(self) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 import pytest
 
+from ordo.cluster.client.requests.request_window import Answer
 from ordo.runtime.errors import (
     ClusterError,
     ClusterTimeoutError,
     DecodeError,
     NoQuorumError,
     OrdoError,
+    OtherClusterError,
     QueryFailedError,
     RejectedError,
     RequestOutcome,
@@ -28,13 +31,21 @@ from kio.schema.offset_commit.v7.request import OffsetCommitRequestPartition, Of
 from kio.schema.offset_fetch.v5.request import OffsetFetchRequestTopic
 
 from ordo.gateway.doors.settings import SessionsFullError
-from ordo.gateway.kafka.service.orders import KafkaError, OrderAnswer, decode_reply
-from ordo.gateway.kafka.sessions import ClusterSessions
+from ordo.gateway.kafka import sessions
+from ordo.gateway.kafka.service.orders import (
+    Append,
+    KafkaError,
+    OrderAnswer,
+    decode_reply,
+    encode_answer,
+    encode_appends,
+)
+from ordo.gateway.kafka.sessions import ClusterSession, ClusterSessions
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_readers import NoReaderError
 from ordo.gateway.kafka.wire.messages import Api
 from tests.gateway.kafka.batches import codes_of, request_of, response_of
-from tests.gateway.kafka.memory import TOKEN, MemoryDoor, framed, run
+from tests.gateway.kafka.memory import TOKEN, MemoryDoor, framed, pass_time, run
 from tests.gateway.kafka.test_connection import HANDSHAKE, METADATA, SECOND, authenticate, fetch, list_offsets, produce
 
 ASIDE = ClusterTimeoutError("no leader in time")
@@ -238,16 +249,64 @@ def test_what_another_service_answers_is_no_reply(payload: bytes) -> None:
 
 
 def test_so_many_tokens_have_a_session_and_unused_ones_make_room() -> None:
-    sessions = ClusterSessions(KafkaSettings(endpoints=["127.0.0.1:9"], sessions_max=2))
-    first, second = sessions.take(b"first"), sessions.take(b"second")
-    assert sessions.take(b"first") is first
+    taken = ClusterSessions(KafkaSettings(endpoints=["127.0.0.1:9"], sessions_max=2))
+    first, second = taken.take(b"first"), taken.take(b"second")
+    assert taken.take(b"first") is first
     with pytest.raises(SessionsFullError, match="2 sessions are open"):
-        sessions.take(b"third")
-    sessions.give_back(first)
+        taken.take(b"third")
+    taken.give_back(first)
     with pytest.raises(SessionsFullError):
-        sessions.take(b"third")
-    sessions.give_back(second, is_refused=True)
-    assert sessions.take(b"third") is not second
-    sessions.give_back(first)
-    assert sessions.take(b"second").users == 1, "that of the first token has made room"
-    assert sessions.take(b"second").users == 2
+        taken.take(b"third")
+    taken.give_back(second, is_refused=True)
+    assert taken.take(b"third") is not second
+    taken.give_back(first)
+    assert taken.take(b"second").users == 1, "that of the first token has made room"
+    assert taken.take(b"second").users == 2
+
+
+class OneCluster:
+    """A client as a session has it. `is_lost`: its addresses lead to a standby that was promoted."""
+
+    session_id = 1
+    is_lost = False
+
+    def __init__(self) -> None:
+        self.asked: list[bytes] = []
+
+    async def open(self) -> None:
+        """It is open at once."""
+
+    def close(self) -> None:
+        """It holds nothing."""
+
+    async def request(self, payload: bytes, timeout_s: float) -> Answer:
+        self.asked.append(payload)
+        if self.is_lost:
+            await pass_time(float(len(self.asked)))
+            raise OtherClusterError("goes on behind position=640", kept_position=640, lost_requests=(1,))
+        return Answer(encode_answer(KafkaError.NONE, 1), 1024)
+
+
+def test_a_door_goes_on_with_a_promoted_standby_and_vouches_for_nothing_that_it_may_lack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It stayed with a cluster that was gone, and told a producer done what was lost."""
+
+    async def work() -> None:
+        former, promoted = OneCluster(), OneCluster()
+        clients = iter((former, promoted))
+        monkeypatch.setattr(sessions, "AsyncClusterClient", lambda *_, **__: next(clients))
+        session = ClusterSession(KafkaSettings(endpoints=["127.0.0.1:9"]), b"")
+        first, second, third = (next(iter(encode_appends(Append("orders", one, 0, 0, [b"x"]), 1))) for one in (7, 8, 9))
+        for _ in range(2):
+            assert (await session.append(first)).error == KafkaError.NONE
+        former.is_lost = True
+        failing = [asyncio.create_task(session.append(one)) for one in (second, third)]
+        for one in failing:  # the second ends when the door has a session with the promoted one
+            with pytest.raises(OtherClusterError):
+                await one
+            assert (await session.append(first)).error == KafkaError.NONE
+        assert (await session.append(second)).error == KafkaError.NONE
+        assert (former.asked, promoted.asked) == ([first, second, third], [first, second])
+
+    run(work())
