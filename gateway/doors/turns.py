@@ -8,8 +8,8 @@ much does not hold up others with the same token.
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict, deque
+from collections.abc import Callable
 
 ORDERS_MAX = 512
 BYTES_MAX = 1 << 20
@@ -18,71 +18,83 @@ HELD_ORDERS_MAX = 2
 """So many while a quota holds the session back: one waits, and the next one is there when it has been taken."""
 
 
-Line = deque[tuple[int, asyncio.Future[None]]]
-"""Lengths of appends, and what tells each of them that its turn has come."""
+class Turn:
+    """An append that has asked for its turn."""
+
+    def __init__(self, turns: Turns, length: int, begin: Callable[[], object]) -> None:
+        self._turns = turns
+        self.length = length
+        self.begin = begin
+        self.is_waiting = True
+
+    def give_up(self) -> None:
+        """Wait no more, if its turn has not come. Idempotent."""
+        if self.is_waiting:
+            self.is_waiting = False
+            self._turns.admit()
 
 
 class Turns:
-    """Lets the appends of each line go in the order in which they came. Belongs to one event loop."""
+    """Lets the appends of each line go in the order in which they came."""
 
     def __init__(self) -> None:
         self.is_held = False
         """Whether a quota of the cluster holds the session back."""
         self._orders = self._bytes = 0
-        self._lines: OrderedDict[object, Line] = OrderedDict()
+        self._lines: OrderedDict[object, deque[Turn]] = OrderedDict()
         """Lines in which somebody waits, the one whose turn is next first."""
-        self._called = 0
-        """So many have been told that their turn has come, and have not run since: nobody goes before them."""
+        self._is_admitting = False
 
     def hold(self, is_held: bool) -> None:
         """Note whether a quota holds the session back from now on."""
         self.is_held = is_held
-        self._admit()
+        self.admit()
 
-    async def take(self, length: int, line: object = None) -> None:
-        """Wait for the turn of an append of this length in bytes, in a line. `give_back` ends the turn."""
-        if not self._lines and not self._called and self._has_room(length):
-            self._begin(length)
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._lines.setdefault(line, deque()).append((length, turn))
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # its turn had just come
-                self._called -= 1
-                self.give_back(length)
-            self._admit()
-            raise
-        self._called -= 1
-        self._admit()
+    def ask(self, length: int, line: object, begin: Callable[[], object]) -> Turn:
+        """Have `begin` called when the turn of an append of this length in bytes has come: at once, if it has.
+
+        `give_back` ends the turn.
+        """
+        turn = Turn(self, length, begin)
+        self._lines.setdefault(line, deque()).append(turn)
+        self.admit()
+        return turn
 
     def give_back(self, length: int) -> None:
         """End a turn."""
         self._orders -= 1
         self._bytes -= length
-        self._admit()
+        self.admit()
 
     def _has_room(self, length: int) -> bool:
         orders_max = HELD_ORDERS_MAX if self.is_held else ORDERS_MAX
         return not self._orders or (self._orders < orders_max and self._bytes + length <= BYTES_MAX)
 
-    def _begin(self, length: int) -> None:
-        self._orders += 1
-        self._bytes += length
+    def admit(self) -> None:
+        """Begin with all that there is room for. What this calls may ask for turns, and give them back."""
+        if self._is_admitting:
+            return
+        self._is_admitting = True
+        try:
+            while self._lines and self._admit_next():
+                pass
+        finally:
+            self._is_admitting = False
 
-    def _admit(self) -> None:
-        while self._lines:
-            line, waiting = next(iter(self._lines.items()))
-            length, turn = waiting[0]
-            if not turn.done() and not self._has_room(length):
-                return
-            waiting.popleft()
-            if not waiting:
-                del self._lines[line]
-            if not turn.done():
-                self._begin(length)
-                self._called += 1
-                turn.set_result(None)
-                if waiting:
-                    self._lines.move_to_end(line)
+    def _admit_next(self) -> bool:
+        """Let the first append of the first line go, or forget it if it was given up; False: it has to wait."""
+        line, waiting = next(iter(self._lines.items()))
+        turn = waiting[0]
+        if turn.is_waiting and not self._has_room(turn.length):
+            return False
+        waiting.popleft()
+        if not waiting:
+            del self._lines[line]
+        elif turn.is_waiting:
+            self._lines.move_to_end(line)
+        if turn.is_waiting:
+            turn.is_waiting = False
+            self._orders += 1
+            self._bytes += turn.length
+            turn.begin()
+        return True

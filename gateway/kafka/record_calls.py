@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -21,6 +21,8 @@ from ordo.runtime.errors import DecodeError, OrdoError
 from ordo.service_api.feeds import PAYLOAD_BYTES_MAX
 
 Values = Mapping[str, object]
+Found = Sequence[Values | None]
+"""What was read of each place that a client asks for; None: nothing in time."""
 ORDER_BYTES_MAX = 64 << 10
 """So much of a batch goes into the log as one request, which is far below what a message may have by default."""
 COMPRESSED_MAX = 32
@@ -106,12 +108,9 @@ class RecordCalls:
         if isinstance(orders, KafkaError):
             return orders, -1
         first = -1
-        answers = await asyncio.gather(*(caller.session.append(one, caller) for one in orders), return_exceptions=True)
-        for answer in answers:
+        for answer in await caller.session.append(orders, caller):
             if isinstance(answer, OrdoError):
                 return error_of_order(answer), -1
-            if isinstance(answer, BaseException):
-                raise answer
             if answer.error:
                 return answer.error, -1
             first = answer.number if first < 0 else first
@@ -125,38 +124,42 @@ class RecordCalls:
         now_s = self._loop.time()
         wait_s = min(max(request.max_wait.total_seconds(), 0.0), WAIT_S_MAX)
         bytes_max = max(min(request.max_bytes, FETCH_BYTES_MAX), 1)
-        tasks = [
-            asyncio.ensure_future(self._read(caller, topic, one, bytes_max, now_s + wait_s)) for topic, one in wanted
-        ]
+        reads = [self._read(caller, topic, one, bytes_max, now_s + wait_s) for topic, one in wanted]
+        if not reads:
+            await asyncio.sleep(wait_s)
+        found = await (self._only(reads[0], now_s + wait_s) if len(reads) == 1 else self._some(reads, now_s + wait_s))
+        log = await self._await_end(caller, found, wanted)
+        return {"responses": self._gather(caller, found, wanted, bytes_max, log)}
+
+    async def _only(self, read: Awaitable[Values], deadline_s: float) -> Found:
+        """Wait for what most consumers ask for, one topic: a task of its own would let others run twice in between."""
         try:
-            if tasks:
-                await self._await_some(tasks, now_s + wait_s)
-            else:
-                await asyncio.sleep(wait_s)
-            log = await self._await_end(caller, tasks, wanted)
-            found = self._gather(caller, tasks, wanted, bytes_max, log)
+            async with asyncio.timeout_at(deadline_s + OUTCOME_PAUSE_S):
+                return [await read]
+        except TimeoutError:
+            return [None]
+
+    async def _some(self, reads: Sequence[Awaitable[Values]], deadline_s: float) -> Found:
+        """Wait until one of them has something; then take what the others have by now, too."""
+        tasks = [asyncio.ensure_future(one) for one in reads]
+        waiting = set(tasks)
+        try:
+            while waiting:
+                timeout_s = max(deadline_s - self._loop.time(), 0.0) + OUTCOME_PAUSE_S
+                done, waiting = await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+                if not done or not all(map(_is_empty, (one.result() for one in done))):
+                    break
+            return [one.result() if one.done() else None for one in tasks]
         finally:
             for one in tasks:
                 one.cancel()
-        return {"responses": found}
 
-    async def _await_some(self, tasks: Sequence[asyncio.Future[Values]], deadline_s: float) -> None:
-        """Wait until one of them has something; then take what the others have by now, too."""
-        waiting = set(tasks)
-        while waiting:
-            timeout_s = max(deadline_s - self._loop.time(), 0.0) + OUTCOME_PAUSE_S
-            done, waiting = await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            if not done or any(one.result()["records"] or one.result()["error_code"] for one in done):
-                return
-
-    async def _await_end(
-        self, caller: Caller, tasks: Sequence[asyncio.Future[Values]], wanted: Sequence[tuple[str, Any]]
-    ) -> Values:
+    async def _await_end(self, caller: Caller, found: Found, wanted: Sequence[tuple[str, Any]]) -> Values:
         """Return what is told of the log if it has no records: its end as of now, or an error.
 
         A client may take the end that it is told for that of the log, so there is no other answer where it is unknown.
         """
-        of_log = (task for task, (topic, _) in zip(tasks, wanted, strict=True) if topic == LOG_TOPIC)
+        of_log = (one for one, (topic, _) in zip(found, wanted, strict=True) if topic == LOG_TOPIC)
         if not any(_is_empty(one) for one in of_log):
             return {}
         end, error = 0, int(KafkaError.NOT_LEADER_OR_FOLLOWER)
@@ -172,7 +175,7 @@ class RecordCalls:
     def _gather(
         self,
         caller: Caller,
-        tasks: Sequence[asyncio.Future[Values]],
+        found: Found,
         wanted: Sequence[tuple[str, Any]],
         bytes_max: int,
         log: Values,
@@ -180,12 +183,12 @@ class RecordCalls:
         """Return what there is by now; `log`: what is told of the log if it has no records."""
         topics: dict[str, list[Values]] = {}
         left = bytes_max
-        for task, (topic, one) in zip(tasks, wanted, strict=True):
-            if topic == LOG_TOPIC and _is_empty(task):
+        for read, (topic, one) in zip(found, wanted, strict=True):
+            if topic == LOG_TOPIC and _is_empty(read):
                 values = {**log, "partition_index": one.partition}
             else:
                 known = self._end_of(caller, topic)
-                values = dict(task.result() if task.done() else _partition(one.partition, end=known))
+                values = dict(_partition(one.partition, end=known) if read is None else read)
             records = values["records"]
             length = len(records) if isinstance(records, bytes) else 0
             if length > left and left < bytes_max:
@@ -331,9 +334,9 @@ async def _refuse(index: int, error: int) -> Values:
     return _partition(index, error)
 
 
-def _is_empty(task: asyncio.Future[Values]) -> bool:
-    """Return whether there is neither a record nor an error by now."""
-    return not task.done() or not (task.result()["records"] or task.result()["error_code"])
+def _is_empty(read: Values | None) -> bool:
+    """Return whether there is neither a record nor an error."""
+    return read is None or not (read["records"] or read["error_code"])
 
 
 def _orders_of(topic: str, data: bytes) -> list[bytes] | KafkaError:

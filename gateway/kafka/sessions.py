@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from ordo.cluster.client.query import QueryReply
 from ordo.cluster.client.session_states import ClientEvent, tell_event
 from ordo.gateway.doors.known_orders import KnownOrders
 from ordo.gateway.doors.settings import SessionsFullError
-from ordo.gateway.doors.turns import Turns
+from ordo.gateway.doors.turns import Turn, Turns
 from ordo.gateway.kafka.service.orders import (
     KafkaError,
     OrderAnswer,
@@ -36,6 +37,62 @@ SENT_SHARE = 0.75
 """An append whose turn has not come in this share of its time is not sent: it would hardly be answered in the rest."""
 UNTIL_ANSWERED_S = 1e9
 """The order of an append is waited for until it is answered, or its session has ended, which is when its turn ends."""
+
+
+class Asked:
+    """An order that waits for its turn, or for its answer."""
+
+    def __init__(self) -> None:
+        self.turn: Turn | None = None
+        """None: it has none to wait for."""
+        self._answer: asyncio.Future[OrderAnswer] | None = None
+
+    @property
+    def answer(self) -> asyncio.Future[OrderAnswer]:
+        """The answer to come, of which others may have the future, too. Never before there is a turn to wait for."""
+        if self._answer is None:
+            self._answer = asyncio.get_running_loop().create_future()
+        return self._answer
+
+    def follow(self, order: asyncio.Future[OrderAnswer]) -> None:
+        """Take the answer of an order that is on its way: the future itself, unless somebody has this one's already."""
+        if self._answer is None:
+            self._answer = order
+        else:
+            order.add_done_callback(self._take)
+
+    def _take(self, order: asyncio.Future[OrderAnswer]) -> None:
+        answer = self.answer
+        if answer.done():
+            return
+        if order.cancelled():
+            answer.cancel()
+        elif error := order.exception():
+            _fail(answer, error)
+        else:
+            answer.set_result(order.result())
+
+    def give_up(self) -> None:
+        """Wait no more for a turn that has not come. Idempotent."""
+        if self.turn is not None and self.turn.is_waiting:
+            self.turn.give_up()
+            text = "not sent: what was sent before it in this session took too much of its time"
+            _fail(self.answer, ClusterTimeoutError(text, outcome=RequestOutcome.NOT_EXECUTED))
+
+    def outcome(self) -> OrderAnswer | OrdoError:
+        """Return the answer, or why there is none by now. Raises CancelledError for a session that was closed."""
+        if not self.answer.done():
+            text = "not answered in time, unknown whether it was executed: it is still under way"
+            return ClusterTimeoutError(text, outcome=RequestOutcome.UNKNOWN)
+        error = self.answer.exception()
+        if error is not None and not isinstance(error, OrdoError):
+            raise error
+        return self.answer.result() if error is None else error
+
+
+def _fail(answer: asyncio.Future[OrderAnswer], error: BaseException) -> None:
+    answer.set_exception(error)
+    answer.exception()  # nobody may ever ask for it
 
 
 class ClusterSession:
@@ -100,30 +157,44 @@ class ClusterSession:
             get_logger().warning("kafka.session-failed", trouble=error.message)
             self._known.forget()
 
-    async def append(self, payload: bytes, line: object = None) -> OrderAnswer:
-        """Have an order of a producer executed once, when its turn in a line has come. Raises OrdoError.
+    async def append(self, orders: Sequence[bytes], line: object = None) -> list[OrderAnswer | OrdoError]:
+        """Have orders of a producer executed once each, when their turns in a line have come.
 
-        One that an idempotent producer sends again is not sent into the cluster again: what became of it is waited for.
+        Returns the answer to each, or why there is none. One that an idempotent producer sends again is not sent into
+        the cluster again: what became of it is waited for.
         """
         loop, seconds = asyncio.get_running_loop(), self._settings.timeout_s
-        begun_s, name = loop.time(), name_of_append(payload)
+        begun_s = loop.time()
+        asked = [self._ask_turn(one, line) for one in orders]
+        try:
+            _, late = await asyncio.wait([one.answer for one in asked], timeout=SENT_SHARE * seconds)
+            if late:
+                for one in asked:
+                    one.give_up()
+                await asyncio.wait(late, timeout=begun_s + seconds - loop.time())
+        finally:
+            for one in asked:
+                one.give_up()
+        return [one.outcome() for one in asked]
+
+    def _ask_turn(self, payload: bytes, line: object) -> Asked:
+        """Have an order wait for its turn, or for what was sent for it before."""
+        name, asked = name_of_append(payload), Asked()
         order = self._known.find(name)
         if order is None:
-            try:
-                async with asyncio.timeout_at(begun_s + SENT_SHARE * seconds):
-                    await self.turns.take(len(payload), line)
-            except TimeoutError:
-                text = "not sent: what was sent before it in this session took too much of its time"
-                raise ClusterTimeoutError(text, outcome=RequestOutcome.NOT_EXECUTED) from None
-            order = self._known.find(name)
-            if order is not None:  # another try of it had its turn meanwhile
-                self.turns.give_back(len(payload))
+            asked.turn = self.turns.ask(len(payload), line, lambda: self._take_turn(asked, payload, name))
+        else:
+            asked.follow(order)
+        return asked
+
+    def _take_turn(self, asked: Asked, payload: bytes, name: bytes | None) -> None:
+        """Send an order whose turn has come, unless another try of it had its turn meanwhile."""
+        order = self._known.find(name)
         if order is None:
             order = self._send(payload, name)
-        if not (await asyncio.wait([order], timeout=begun_s + seconds - loop.time()))[0]:
-            text = "not answered in time, unknown whether it was executed: it is still under way"
-            raise ClusterTimeoutError(text, outcome=RequestOutcome.UNKNOWN)
-        return order.result()
+        else:
+            self.turns.give_back(len(payload))
+        asked.follow(order)
 
     def _send(self, payload: bytes, name: bytes | None) -> asyncio.Task[OrderAnswer]:
         """Begin with an order whose turn has come."""

@@ -112,8 +112,12 @@ class MemorySession:
             raise RejectedError(bytes(effect.value).decode())
         return decode_answer(bytes(effect.value))
 
-    async def append(self, payload: bytes, line: object = None) -> OrderAnswer:
-        return await self.order(payload)
+    async def append(self, orders: Sequence[bytes], line: object = None) -> list[OrderAnswer | OrdoError]:
+        found = await asyncio.gather(*map(self.order, orders), return_exceptions=True)
+        for one in found:
+            if isinstance(one, BaseException) and not isinstance(one, OrdoError):
+                raise one
+        return cast(list[OrderAnswer | OrdoError], found)
 
     async def query(self, kind: OrderKind, **fields: object) -> Any:
         if kind is not OrderKind.DOORS:
