@@ -30,6 +30,7 @@ Network = Annotated[str, typer.Option(help="doors of one network know each other
 Lease = Annotated[float, typer.Option(help="seconds after which a door that is not heard of loses its groups")]
 CreateTopics = Annotated[bool, typer.Option(help="create a topic when a client that wants so first asks for it")]
 ConnectionsMax = Annotated[int, typer.Option(help="connections of clients")]
+AddressConnectionsMax = Annotated[int, typer.Option(help="connections from one address; 0: half of all")]
 RequestBytes = Annotated[int, typer.Option(help="bytes of the longest request that is taken")]
 ReadersMax = Annotated[int, typer.Option(help="places in topics that are read at a time")]
 Timeout = Annotated[float, typer.Option(help="seconds that the cluster is waited for")]
@@ -51,6 +52,7 @@ def kafka(
     trusted_file: TrustedFile = None,
     create_topics: CreateTopics = DEFAULTS.creates_topics,
     connections_max: ConnectionsMax = DEFAULTS.connections_max,
+    address_connections_max: AddressConnectionsMax = DEFAULTS.address_connections_max,
     request_bytes_max: RequestBytes = DEFAULTS.request_bytes_max,
     readers_max: ReadersMax = DEFAULTS.readers_max,
     sessions_max: SessionsMax = DEFAULTS.sessions_max,
@@ -65,6 +67,7 @@ def kafka(
         lease_s=lease,
         creates_topics=create_topics,
         connections_max=connections_max,
+        address_connections_max=address_connections_max,
         request_bytes_max=request_bytes_max,
         readers_max=readers_max,
         sessions_max=sessions_max,

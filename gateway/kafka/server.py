@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from ordo.gateway.doors.descriptors import connections_left
 from ordo.gateway.doors.door import Door
+from ordo.gateway.doors.places import Places
 from ordo.gateway.doors.tls import tls_context
 from ordo.gateway.kafka.broker_calls import BrokerCalls
 from ordo.gateway.kafka.caller import Caller
@@ -84,7 +85,7 @@ class KafkaDoor(Door):
         self._sessions = ClusterSessions(settings)
         self._budget = ByteBudget(settings.requests_bytes_max)
         self._connections: set[asyncio.Task[Any]] = set()
-        self._connections_max = settings.connections_max
+        self._places = Places(0, 0)
         self._server: asyncio.Server | None = None
         self._readers: TopicReaders | None = None
         self._calls: RequestCalls | None = None
@@ -94,7 +95,7 @@ class KafkaDoor(Door):
     async def open(self) -> None:
         """See Door.open."""
         settings = self._settings
-        self._connections_max = min(settings.connections_max, _connections_left(settings, raise_open_files()))
+        self._places = _places(settings, raise_open_files())
         context = tls_context(settings)
         self._readers = TopicReaders(settings)
         self._calls = RequestCalls(settings, self._sessions, TopicTable(), self._readers)
@@ -121,16 +122,27 @@ class KafkaDoor(Door):
             await asyncio.sleep(TICK_S)
 
     def _accept(self, stream: FrameStream) -> None:
-        if self._is_ending or len(self._connections) >= self._connections_max:
+        host = _host_of(stream)
+        if self._is_ending or not self._has_place(host):
             stream.transport.abort()
             return
         task = asyncio.create_task(self._connect(stream))
         self._connections.add(task)
-        task.add_done_callback(lambda _: self._end(task, stream))
+        task.add_done_callback(lambda _: self._end(task, stream, host))
 
-    def _end(self, task: asyncio.Task[None], stream: FrameStream) -> None:
+    def _has_place(self, host: str) -> bool:
+        """Take a place for a connection; one line of the log for each time that twice as many have been refused."""
+        if self._places.take(host):
+            return True
+        refused = self._places.refused
+        if refused & (refused - 1) == 0:
+            get_logger().warning("kafka.connection-refused", peer=host, open=len(self._places), refused=refused)
+        return False
+
+    def _end(self, task: asyncio.Task[None], stream: FrameStream, host: str) -> None:
         """Close a connection, whose task may have been cancelled before it began."""
         self._connections.discard(task)
+        self._places.give_back(host)
         stream.close()
 
     async def _connect(self, stream: FrameStream) -> None:
@@ -139,8 +151,7 @@ class KafkaDoor(Door):
         try:
             await connection.serve()
         except (OrdoError, OSError, TimeoutError) as error:
-            peer = stream.transport.get_extra_info("peername")
-            get_logger().warning("kafka.connection-ended", peer=str(peer and peer[0]), trouble=str(error)[:200])
+            get_logger().warning("kafka.connection-ended", peer=_host_of(stream), trouble=str(error)[:200])
         except asyncio.CancelledError:
             pass  # the door stops
 
@@ -161,11 +172,19 @@ class KafkaDoor(Door):
         self._sessions.close()
 
 
-def _connections_left(settings: KafkaSettings, limit: int) -> int:
-    """Return how many connections this process may have. Raises ConfigurationError where it is too few."""
+def _host_of(stream: FrameStream) -> str:
+    """Return the address from which a client comes; empty for one that is gone already."""
+    peer = stream.transport.get_extra_info("peername")
+    return str(peer[0]) if peer else ""
+
+
+def _places(settings: KafkaSettings, limit: int) -> Places:
+    """Return the places of a process that may open `limit` files. Raises ConfigurationError where they are too few."""
     own = DESCRIPTORS_OF_DOOR + DESCRIPTORS_OF_SESSION * settings.sessions_max
     own += DESCRIPTORS_OF_READER * settings.readers_max
-    return connections_left(limit, own, "sessions and readers", "--sessions-max or --readers-max")
+    left = connections_left(limit, own, "sessions and readers", "--sessions-max or --readers-max")
+    places_max = min(settings.connections_max, left)
+    return Places(places_max, settings.address_connections_max or max(places_max // 2, 1))
 
 
 async def run(settings: KafkaSettings) -> None:

@@ -33,6 +33,8 @@ class KafkaSettings(DoorSettings):
     creates_topics: bool = True
     """Whether a topic is created when a client that wants so first asks for it."""
     connections_max: int = 1_024
+    address_connections_max: int = 0
+    """So many of them from one address; 0: half of all that there may be."""
     request_bytes_max: int = 4 << 20
     """The longest request that is taken."""
     requests_bytes_max: int = 128 << 20
@@ -53,6 +55,10 @@ class KafkaSettings(DoorSettings):
             option = f"--advertise {self.advertise}" if self.advertise else f"--listen {self.listen}"
             raise ConfigurationError(f"{option}: must be host:port in ASCII (of other names the xn-- form), not port 0")
         check_counts(self, "connections_max", "readers_max")
+        if self.address_connections_max < 0:
+            raise ConfigurationError(
+                f"address_connections_max={self.address_connections_max}: must be above 0, or 0 for half of all"
+            )
         check_seconds(self, "idle_s")
         if not 1 <= self.lease_s <= 60:
             raise ConfigurationError(f"lease_s={self.lease_s}: must be 1 to 60 seconds")

@@ -7,6 +7,7 @@ import random
 import socket
 import ssl
 from collections.abc import Coroutine, Generator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,8 +18,12 @@ pytest.importorskip("kio", reason="needs the extra kafka")
 
 from ordo.gateway.kafka.server import KafkaDoor
 from ordo.gateway.kafka.wire.frames import LANDING_BYTES, Frame, FrameStream
+from ordo.gateway.kafka.wire.messages import Api
+from ordo.runtime.errors import ConfigurationError
+from tests.gateway.kafka.batches import request_of
 from tests.gateway.kafka.memory import SETTINGS, MemoryTransport, framed, pass_time, run
 from tests.gateway.test_life import make_certificates
+from tests.patience import patient
 
 LENGTHS = (0, 1, 3, 4, 5, LANDING_BYTES - 5, LANDING_BYTES - 4, LANDING_BYTES - 3, LANDING_BYTES, 3 * LANDING_BYTES)
 
@@ -235,3 +240,44 @@ def test_a_client_that_comes_just_as_the_door_ends_is_let_go(turns: int) -> None
             return client.recv(1)
 
     assert asyncio.run(work()) == b""
+
+
+async def is_let_in(door: KafkaDoor, source: str, clients: ExitStack) -> bool:
+    """Connect from an address, ask what the door can do, and return whether it answers."""
+    host, _, port = door.address.rpartition(":")
+    client = clients.enter_context(socket.create_connection((host, int(port)), source_address=(source, 0)))
+    client.setblocking(False)
+    loop = asyncio.get_running_loop()
+    try:
+        await loop.sock_sendall(client, framed(request_of(Api.API_VERSIONS, 0, 1)))
+        return await loop.sock_recv(client, 1) != b""
+    except ConnectionError:
+        return False
+
+
+def test_one_address_takes_half_of_the_connections_and_leaves_the_others_to_others() -> None:
+    async def work() -> None:
+        with ExitStack() as clients:
+            door = KafkaDoor(replace(SETTINGS, listen="127.0.0.1:0", connections_max=4))
+            async with door:
+                first = ExitStack()
+                assert [await is_let_in(door, "127.0.0.1", first) for _ in range(3)] == [True, True, False]
+                assert [await is_let_in(door, "127.0.0.2", clients) for _ in range(3)] == [True, True, False]
+                assert not await is_let_in(door, "127.0.0.3", clients), "all of them are taken"
+                first.close()
+                while not await is_let_in(door, "127.0.0.3", clients):
+                    pass  # the door has not seen yet that they are gone
+
+    asyncio.run(asyncio.wait_for(work(), patient(30)))
+
+
+def test_how_many_connections_one_address_takes_can_be_said() -> None:
+    async def work() -> list[bool]:
+        settings = replace(SETTINGS, listen="127.0.0.1:0", connections_max=4, address_connections_max=3)
+        with ExitStack() as clients:
+            async with KafkaDoor(settings) as door:
+                return [await is_let_in(door, "127.0.0.1", clients) for _ in range(4)]
+
+    assert asyncio.run(asyncio.wait_for(work(), patient(30))) == [True, True, True, False]
+    with pytest.raises(ConfigurationError, match="address_connections_max=-1: must be above 0, or 0 for half of all"):
+        replace(SETTINGS, address_connections_max=-1)
