@@ -1,5 +1,7 @@
 from ordo.transport.streams.publication import ExclusivePublication
 
+def gather(payload: object, more: tuple[object, ...], what: str) -> tuple[list[bytes], int, int]: ...
+
 class Topic:
     sequence: int
     position: int

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ordo.cluster.container.streams.feed_queue import FeedQueue, Topic
+from ordo.cluster.container.streams.feed_queue import FeedQueue, Topic, gather
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.counters.recording_counters import recording_counters
 from ordo.cluster.wire.streams import (
@@ -23,7 +23,6 @@ from ordo.cluster.wire.streams import (
     local_stream,
 )
 from ordo.runtime.errors import ClusterError, ServiceError
-from ordo.runtime.payloads import to_bytes
 from ordo.service_api.feeds import PAYLOAD_BYTES_MAX, RECORD_BYTES_MAX, check_publication
 from ordo.service_api.service import OfferResult
 
@@ -63,19 +62,12 @@ class ContainerFeeds:
 
         Raises ServiceError, ServiceCallError.
         """
-        self._loop.check_allowed("publish")
-        data = to_bytes(payload, "what cluster.publish is given")
-        if more:
-            return self._publish_many(topic, [data, *(to_bytes(one, "what cluster.publish is given") for one in more)])
-        found = self._admit(topic, len(data), len(data), 1)
         loop = self._loop
-        return self._waiting.put(found, loop.log_position, loop.time, self._record_count - 1, data)
-
-    def _publish_many(self, topic: str, payloads: list[bytes]) -> int:
-        sizes = list(map(len, payloads))
-        found = self._admit(topic, max(sizes), sum(sizes), len(sizes))
-        loop = self._loop
-        return self._waiting.put_many(found, loop.log_position, loop.time, self._record_count - len(sizes), payloads)
+        loop.check_allowed("publish")
+        payloads, longest_bytes, length_bytes = gather(payload, more, "what cluster.publish is given")
+        count = len(payloads)
+        found = self._admit(topic, longest_bytes, length_bytes, count)
+        return self._waiting.put_many(found, loop.log_position, loop.time, self._record_count - count, payloads)
 
     def _admit(self, topic: str, longest_bytes: int, length_bytes: int, count: int) -> Topic:
         """Count messages of the record that is executed, and return their topic. Raises ServiceError."""

@@ -66,3 +66,14 @@ def unpack_payloads(bytes body not None, Py_ssize_t offset):
         if offset <= whole:
             found.append(PyBytes_FromStringAndSize(<const char*> data + offset - length, length))
     return found, offset
+
+
+def measure(payloads):
+    """Return the length of the longest payload, 0 without any, and of all of them together. Each is `bytes`."""
+    cdef Py_ssize_t longest = 0, total = 0, length
+    cdef bytes payload
+    for payload in payloads:
+        length = len(payload)
+        longest = max(longest, length)
+        total += length
+    return longest, total

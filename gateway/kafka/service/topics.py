@@ -24,6 +24,7 @@ from ordo.gateway.kafka.service.orders import (
     encode_answer,
     split_order,
 )
+from ordo.gateway.kafka.service.payloads import measure
 from ordo.gateway.kafka.service.producers import Producers, Run
 from ordo.runtime.errors import DecodeError, Reject
 from ordo.runtime.native.cluster_time import TimeUnit
@@ -126,8 +127,8 @@ class Topics(ClusteredService):
     def _append(self, append: Append) -> bytes:
         if append.topic not in self._last:
             return encode_answer(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
-        sizes = [len(one) for one in append.payloads]
-        if max(sizes) > PAYLOAD_BYTES_MAX or sum(sizes) > RECORD_BYTES_MAX // 2:
+        longest, total = measure(append.payloads)
+        if longest > PAYLOAD_BYTES_MAX or total > RECORD_BYTES_MAX // 2:
             return encode_answer(KafkaError.MESSAGE_TOO_LARGE)
         if append.producer_id == NO_PRODUCER:
             return encode_answer(KafkaError.NONE, self._publish_all(append.topic, append.payloads))
