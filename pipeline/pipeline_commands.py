@@ -97,6 +97,8 @@ def audit(
         typer.echo(f"not proven: {sentence}")
     for line in describe_clocks(find_clocks(facts["nodes"])):
         typer.echo(line)
+    for line in audit_report.describe_arrivals(audit_report.find_arrivals(facts["nodes"])):
+        typer.echo(line)
     if problem is not None:
         typer.echo(f"first problem at position {problem['position']}: {audit_report.describe(problem)}")
     for row in violations[:10]:

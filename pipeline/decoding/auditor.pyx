@@ -30,7 +30,8 @@ from ordo.cluster.wire.layout cimport (CLOCK_EVENT_ERROR_BOUND, CLOCK_EVENT_ERRO
 from ordo.pipeline.decoding.cursor cimport MessageCursor
 from ordo.pipeline.decoding.records cimport KIND_CLOCK, KIND_CLUSTER_ACTION, KIND_COUNT, KIND_NEW_TERM, Record, classify
 from ordo.runtime.native.atomics cimport ordo_get_i32, ordo_get_i64, ordo_get_u16
-from ordo.runtime.native.time_units cimport MILLISECOND_NS, cluster_time_ms
+from ordo.runtime.native.spread cimport SPREAD_BUCKETS, Spread, note_spread
+from ordo.runtime.native.time_units cimport MICROSECOND_NS, MILLISECOND_NS, cluster_time_unit
 from ordo.transport.streams.logbuffer cimport (
     FLAG_BEGIN,
     FLAG_END,
@@ -49,6 +50,7 @@ cdef enum:
     FINDINGS_MAX = 256
     TERM_RUNS_MAX = 1024
     CLOCK_RUNS_MAX = 1024
+    UNITS = 3                           # of cluster time: ms, us, ns
     REPORT_INTERVALS = 2                # this many of its intervals a report of the clock holds, before and after it
     COMPARE_LENGTH = 65536
     # beside the faults of archive/segments/frames.pxd
@@ -131,8 +133,15 @@ cdef int64_t time_after(int64_t time, int64_t reach) noexcept nogil:
 
 cdef int64_t unit_ns(int64_t time) noexcept nogil:
     """The unit of a time of a log, which its size tells."""
-    cdef int64_t whole_ms = cluster_time_ms(time)
-    return MILLISECOND_NS if time == whole_ms else MILLISECOND_NS // (time // whole_ms)
+    cdef int unit = cluster_time_unit(time)
+    return MILLISECOND_NS if unit == 0 else MICROSECOND_NS if unit == 1 else 1
+
+
+cdef int64_t wait_ns(int64_t time, int64_t arrival) noexcept nogil:
+    """How long at most a message that arrived then took up to its timestamp: up to the end of the unit of that time."""
+    cdef int64_t unit = unit_ns(time)
+    cdef int64_t begin = max(INT64_MIN // unit + 1, min(INT64_MAX // unit - 1, time)) * unit
+    return INT64_MIN + 1 if begin <= INT64_MIN + arrival else begin - arrival + unit - 1
 
 
 cdef int64_t without_sign(int64_t value) noexcept nogil:
@@ -147,6 +156,7 @@ cdef class SegmentAudit:
     cdef Finding findings[FINDINGS_MAX]
     cdef TermRun term_runs[TERM_RUNS_MAX]
     cdef ClockRun clock_runs[CLOCK_RUNS_MAX]
+    cdef Spread waits[UNITS]            # of messages from their arrival on, by the unit of their timestamps
     cdef bint is_log
 
     def __cinit__(self, MessageCursor cursor, bint is_log):
@@ -154,6 +164,9 @@ cdef class SegmentAudit:
         self.is_log = is_log
         memset(&self.tally, 0, sizeof(Tally))
         self.tally.fragment_position = -1
+        memset(&self.waits[0], 0, UNITS * sizeof(Spread))
+        for unit in range(UNITS):
+            self.waits[unit].longest = INT64_MIN
 
     def run(self):
         """Go through the segment."""
@@ -171,6 +184,7 @@ cdef class SegmentAudit:
             "times": self._times() if tally.timed_records else None,
             "term_runs": [dict(self.term_runs[index]) for index in range(min(tally.term_run_count, TERM_RUNS_MAX))],
             "clock_runs": [dict(self.clock_runs[index]) for index in range(tally.clock_run_count)],
+            "waits": [self._waits(unit) for unit in range(UNITS) if self.waits[unit].longest != INT64_MIN],
             "finding_count": tally.finding_count,
             "findings": [
                 self._described(&self.findings[index]) for index in range(min(tally.finding_count, FINDINGS_MAX))
@@ -183,6 +197,11 @@ cdef class SegmentAudit:
             "first": tally.time_first, "first_position": tally.time_first_position, "last": tally.time_last,
             "last_position": tally.time_last_position, "before": tally.time_before if tally.timed_records > 1 else None,
         }
+
+    cdef dict _waits(self, int unit):
+        spread = &self.waits[unit]
+        counts = [(bucket, spread.counts[bucket]) for bucket in range(SPREAD_BUCKETS) if spread.counts[bucket]]
+        return {"unit": unit, "longest": spread.longest, "counts": counts}
 
     cdef dict _described(self, const Finding* found):
         return {"fault": FINDING_NAMES[found.code], "position": found.position, "expected": found.expected,
@@ -314,6 +333,8 @@ cdef class SegmentAudit:
         if not record.has_term:
             return
         self._time(record.cluster_time, position)
+        if record.has_arrival:
+            note_spread(&self.waits[cluster_time_unit(record.cluster_time)], wait_ns(record.cluster_time, record.arrival))
         self._term(record, message, position)
         if record.kind == KIND_NEW_TERM or record.kind == KIND_CLUSTER_ACTION:
             said = ordo_get_i64(message + NEW_LEADERSHIP_TERM_EVENT_LOG_POSITION)   # a ClusterAction has it there, too

@@ -8,9 +8,9 @@ nodes' logs are compared byte for byte. Nothing is changed.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ordo.archive.segments.frames import FAULT_REASONS
 from ordo.archive.segments.segments import segment_name
@@ -22,6 +22,8 @@ from ordo.pipeline.jobs.order import check_holes, check_terms, check_times
 from ordo.pipeline.nodes.node_archives import is_network
 from ordo.pipeline.recordings.recordings import Recording, Segment, check_one_cluster, open_cursor, open_recordings
 from ordo.pipeline.spark.tasks import collect_tasks
+from ordo.runtime.native.cluster_time import TimeUnit
+from ordo.runtime.native.spread import Spread, joined
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,9 +56,10 @@ def audit(
     Findings and differences are in order of position and name node, segment file and position. `uncommitted` has the
     ends of logs that differ from the others' without being damage (`pipeline/jobs/agreement.py`), `shorter` the members
     whose log ends before the longest, and `not_proven` what these folders cannot show. `clock` of a node says for each
-    stretch of its log how well the time was known (`pipeline/jobs/clock_stretches.py`). `storage` has the options of
-    the file system of copies in object storage; a task fetches the segment that it checks. Of addresses (`ordo://...`)
-    each node's own log is checked.
+    stretch of its log how well the time was known (`pipeline/jobs/clock_stretches.py`), `arrivals` how long messages
+    took from their arrival at the leader to their timestamp. `storage` has the options of the file system of copies in
+    object storage; a task fetches the segment that it checks. Of addresses (`ordo://...`) each node's own log is
+    checked.
 
     Raises OtherClusterError for folders of members of two clusters, as their stores say; logs that begin differently
     are for the audit to compare.
@@ -154,4 +157,49 @@ def _node_facts(recording: Recording, results: list[dict[str, Any]]) -> dict[str
         "terms": order.terms,
         "term_last": order.term_last,
         "clock": find_stretches(results),
+        "arrivals": _find_arrivals(results),
     }
+
+
+class Arrivals(TypedDict):
+    """How long messages took from their arrival at the leader to a timestamp, by the unit of that."""
+
+    resolution_ns: int
+    messages: int
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+    before_arrival: int
+
+
+class Waits(TypedDict):
+    """How long messages of a segment took from their arrival to a timestamp of this unit, as native code counted."""
+
+    unit: int
+    longest: int
+    counts: list[tuple[int, int]]
+
+
+def _find_arrivals(results: Iterable[Mapping[str, list[Waits]]]) -> list[Arrivals]:
+    """Return how long messages took from their arrival to their timestamp, for each unit of the log's time.
+
+    Each figure is up to the end of the unit of the timestamp; p50 and p99 may be 1/128 too large besides.
+    `before_arrival` counts timestamps that end before the arrival: cluster time was behind the leader's wall clock.
+    """
+    found: list[Arrivals] = []
+    waits = [piece for result in results for piece in result["waits"]]
+    for unit in TimeUnit:
+        pieces = [piece for piece in waits if piece["unit"] == unit]
+        if pieces:
+            spread = joined(Spread(piece["longest"], dict(piece["counts"])) for piece in pieces)
+            found.append(
+                {
+                    "resolution_ns": unit.length_ns,
+                    "messages": spread.count,
+                    "p50_ns": spread.percentile(0.5),
+                    "p99_ns": spread.percentile(0.99),
+                    "max_ns": spread.longest,
+                    "before_arrival": spread.negative_count,
+                }
+            )
+    return found

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ordo.pipeline.jobs.clock_stretches import FIGURES, Stretch, describe_clocks, find_clocks, milliseconds
 from ordo.pipeline.jobs.report import GREEN, GREY, RED, Report, new_figure, position_axis
 from ordo.pipeline.recordings.time_unit import moment
+from ordo.runtime.native.cluster_time import TimeUnit
+
+if TYPE_CHECKING:
+    from ordo.pipeline.jobs.audit import Arrivals
 
 
 def write_report(facts: dict[str, Any], folder: str) -> str:
@@ -49,6 +54,7 @@ def write_report(facts: dict[str, Any], folder: str) -> str:
         [(term["leadership_term"], term["position"], moment(term["cluster_time"]), term["leader"]) for term in terms],
     )
     _list_clocks(report, find_clocks(facts["nodes"]))
+    _list_arrivals(report, find_arrivals(facts["nodes"]))
     return str(report.write(folder, "audit"))
 
 
@@ -74,6 +80,44 @@ def _list_clocks(report: Report, stretches: list[Stretch]) -> None:
             for one in stretches
         ],
     )
+
+
+class ArrivedNode(TypedDict):
+    """What is used of a node's facts for that."""
+
+    limit: int
+    arrivals: list[Arrivals]
+
+
+def find_arrivals(nodes: Iterable[ArrivedNode]) -> list[Arrivals]:
+    """Return how long messages took from their arrival in the longest log; empty where it has no arrivals."""
+    longest = max(nodes, key=lambda node: node["limit"], default=None)
+    return [] if longest is None else longest["arrivals"]
+
+
+def describe_arrivals(arrivals: list[Arrivals]) -> list[str]:
+    """Return in words how long messages took from their arrival at the leader, one line for each unit of time."""
+    lines = []
+    for one in arrivals:
+        half, most, longest = (milliseconds(value) for value in (one["p50_ns"], one["p99_ns"], one["max_ns"]))
+        unit = next(unit.symbol for unit in TimeUnit if unit.length_ns == one["resolution_ns"])
+        before = one["before_arrival"]
+        behind = f"; {before:,} have a timestamp before their arrival" if before else ""
+        lines.append(
+            f"arrival: of {one['messages']:,} messages half were sequenced within {half} of their arrival at the "
+            f"leader, 99 % within {most}, all within {longest}; cluster time is to 1 {unit} here, "
+            f"and may be off the wall clock that arrivals are by{behind}"
+        )
+    return lines
+
+
+def _list_arrivals(report: Report, arrivals: list[Arrivals]) -> None:
+    if not arrivals:
+        return
+    report.heading("From arrival to timestamp")
+    for line in describe_arrivals(arrivals):
+        report.line(line)
+    report.table(list(arrivals[0]), [list(one.values()) for one in arrivals])
 
 
 def _list_problems(report: Report, facts: dict[str, Any]) -> None:

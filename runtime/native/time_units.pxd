@@ -17,6 +17,10 @@ cdef inline int64_t cluster_time_ms(int64_t timestamp) noexcept nogil:
         return timestamp
     return timestamp // MICROSECOND_NS if timestamp < 100000000000000000LL else timestamp // MILLISECOND_NS
 
+cdef inline int cluster_time_unit(int64_t timestamp) noexcept nogil:
+    """Return the unit of a timestamp of a log as a TimeUnit: 0 ms, 1 us, 2 ns."""
+    return 0 if timestamp < 100000000000000LL else 1 if timestamp < 100000000000000000LL else 2
+
 cdef inline int64_t cluster_time_us(int64_t timestamp, int unit) noexcept nogil:
     """Return a timestamp of a log in microseconds, rounded down, where the log had this unit (0 ms, 1 us, 2 ns) at its
     beginning. It may have gone over to a finer one since, which the size tells."""

@@ -31,7 +31,7 @@ def difference(odd: str | None) -> dict[str, Any]:
 
 def audit_facts(*differences: dict[str, Any]) -> dict[str, Any]:
     node = {"recording": 0, "start": 0, "limit": 1000, "frames": 1, "messages": 1, "payload_bytes": 1,
-            "finding_count": 0, "terms": [], "clock": []}  # fmt: skip
+            "finding_count": 0, "terms": [], "clock": [], "arrivals": []}  # fmt: skip
     nodes = [{**node, "node": f"node{number}"} for number in range(3)]
     return {"status": "damaged", "first_problem": differences[0], "nodes": nodes, "findings": [], "uncommitted": [],
             "differences": list(differences), "shorter": [], "not_proven": []}  # fmt: skip
