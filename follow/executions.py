@@ -36,16 +36,24 @@ NUMBERED = frozenset((EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT))
 _TEMPLATE = slice(2, 6)
 _REQUEST_FIELDS = struct.Struct("<qqqqq")
 _REQUEST_AT = ordo_codecs.REQUEST.offset_of("cluster_session_id") or 0
-_REQUEST_END = _REQUEST_AT + _REQUEST_FIELDS.size
-_PLAIN_LENGTH = struct.pack("<H", ordo_codecs.REQUEST.block_length)
+_HEAD, _HEAD_PARTS, _ARRIVAL_BYTES = slice(0, 6), struct.Struct("<HHH"), 8
 
 
 def _template(message: Message) -> bytes:
     return struct.pack("<HH", message.template_id, message.schema_id)
 
 
-_REQUEST = _template(ordo_codecs.REQUEST)
-_REQUESTS = frozenset((_REQUEST, _template(ordo_codecs.ARRIVED_REQUEST)))
+def _plain_request(message: Message, more_bytes: int) -> tuple[bytes, int]:
+    """Return how a record begins that is a Request without an id, and how long it is at least."""
+    length = ordo_codecs.REQUEST.block_length + more_bytes
+    head = _HEAD_PARTS.pack(length, message.template_id, message.schema_id)
+    return head, codecs.HEADER_LENGTH_BYTES + length
+
+
+_PLAIN_REQUESTS = dict(
+    (_plain_request(ordo_codecs.REQUEST, 0), _plain_request(ordo_codecs.ARRIVED_REQUEST, _ARRIVAL_BYTES))
+)
+_REQUESTS = frozenset(map(_template, (ordo_codecs.REQUEST, ordo_codecs.ARRIVED_REQUEST)))
 _MESSAGE = _template(codecs.SESSION_MESSAGE_HEADER)
 _MESSAGE_LENGTH = codecs.HEADER_LENGTH_BYTES + codecs.SESSION_MESSAGE_HEADER.block_length
 _SESSION_ID = struct.Struct("<q")
@@ -151,10 +159,11 @@ class Executions:
 
     def note(self, position: int, record: bytes) -> bool:
         """Note the next record without building its entry, which is faster than `mark`. Return True for a repeat."""
-        template = record[_TEMPLATE]
-        if template == _REQUEST and record[:2] == _PLAIN_LENGTH and len(record) >= _REQUEST_END:
+        plain_length = _PLAIN_REQUESTS.get(record[_HEAD])
+        if plain_length is not None and len(record) >= plain_length:
             session_id, timestamp, open_position, number, confirmed = _REQUEST_FIELDS.unpack_from(record, _REQUEST_AT)
             return self._execute(session_id, timestamp, open_position, number, confirmed, position) is None
+        template = record[_TEMPLATE]
         if template == _MESSAGE:
             if self.numbers and len(record) >= _MESSAGE_LENGTH:
                 self.number_message(_SESSION_ID.unpack_from(record, _MESSAGE_AT)[0])

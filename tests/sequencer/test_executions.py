@@ -13,11 +13,12 @@ from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL, REQUEST_ID_LEVEL, SEQUENCE
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry
 from ordo.follow.executions import REQUESTS, Executions
+from ordo.runtime.errors import DecodeError
 from ordo.service_api.request_ids import digest_request_id
 from ordo.service_api.service import ClusteredService
 from tests.cluster.container.service_node import ServiceNode
 from tests.cluster.container.test_service_container import take_snapshot
-from tests.sequencer.request_log import RequestLog
+from tests.sequencer.request_log import RequestLog, with_arrival
 
 
 class Noting(ClusteredService):
@@ -188,3 +189,42 @@ def test_of_what_is_not_known_nothing_is_said() -> None:
     marked = [table.mark(entry) for entry in entries_of(records)]
     assert {one.is_repeat for one in marked if one.kind in REQUESTS} == {None}
     assert {one.is_repeat for one in marked if one.kind is EntryKind.MESSAGE} == {False}
+
+
+@pytest.mark.parametrize("is_timed", [False, True])
+def test_a_record_is_noted_as_it_is_marked_however_it_is_cut(is_timed: bool) -> None:
+    """`note` reads a plain request itself; whatever is shorter than that is none for either."""
+    stamp = {"leadership_term_id": 0, "cluster_session_id": 1, "timestamp": 1_000}
+    opened = codecs.SESSION_OPEN_EVENT.encode(
+        correlation_id=1, response_stream_id=1, response_channel="", encoded_principal=b"one", **stamp
+    )
+    identity = ordo_codecs.OPEN_IDENTITY.encode(
+        incarnation=1, known_position=0, **ordo_codecs.split_identity(b"i" * 16), **stamp
+    )
+    noted, marked = Executions(), Executions()
+
+    def mark(position: int, record: bytes) -> bool | str | None:
+        try:
+            entry = decode_entry(position, record)
+        except DecodeError:
+            return "cut"
+        return None if entry is None else marked.mark(entry).is_repeat
+
+    def note(position: int, record: bytes) -> bool | str:
+        try:
+            return noted.note(position, record)
+        except DecodeError:
+            return "cut"
+
+    for position, record in ((128, opened), (192, identity)):
+        assert note(position, record) is mark(position, record) is False
+    position, executed = 192, 0
+    for number in range(1, 9):
+        request = ordo_codecs.REQUEST.encode(open_position=192, number=number, confirmed=0, **stamp) + b"four"
+        record = with_arrival(request, 7) if is_timed else request
+        for length in (*range(8, len(record) + 1), len(record)):
+            position += 96
+            found = mark(position, record[:length])
+            assert note(position, record[:length]) == (found or False), length
+            executed += found is False
+    assert executed == 8
