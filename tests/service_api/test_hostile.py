@@ -12,7 +12,7 @@ from ordo.runtime.errors import ServiceCallError, ServiceError
 from ordo.runtime.random import RandomSource
 from ordo.service_api.testing.hostile import PAYLOAD_BYTES_MAX, hostile_payloads
 from ordo.service_api.timers import check_timer
-from ordo.testing import Message, OpenSession, Query, ServiceHarness, check_hostile
+from ordo.testing import Input, Message, OpenSession, Query, ServiceHarness, check_hostile
 
 
 class Sum(ClusteredService):
@@ -257,7 +257,7 @@ def test_whole_numbers_of_other_libraries_are_deadlines_as_well() -> None:
         check_timer(Index(1), Index(1 << 63))  # type: ignore[arg-type]
 
 
-class Late(Sum):
+class NeedsArrival(Sum):
     """Takes for granted that a log says when messages arrived."""
 
     def on_session_message(
@@ -268,7 +268,7 @@ class Late(Sum):
         return None
 
 
-class Early(Sum):
+class RefusesArrival(Sum):
     """Takes for granted that it does not."""
 
     def on_session_message(
@@ -280,10 +280,10 @@ class Early(Sum):
 
 
 def test_messages_are_made_without_an_arrival_and_with_those_of_the_inputs() -> None:
-    inputs = [OpenSession(1, 1), Message(1, 2, b"5", arrival_ns=17), Message(1, 2, b"6", arrival_ns=17)]
+    inputs: list[Input] = [OpenSession(1, 1), Message(1, 2, b"5", arrival_ns=17), Message(1, 2, b"6", arrival_ns=17)]
     check_hostile(Sum, inputs)
     with pytest.raises(ServiceError, match=r"^a client can stop it: payload b'' raises ValueError: no arrival"):
-        check_hostile(Late, inputs)
+        check_hostile(NeedsArrival, inputs)
     with pytest.raises(ServiceError, match=r"^a client can stop it: payload b'0' with arrival_ns=17 raises ValueError"):
-        check_hostile(Early, inputs)
-    check_hostile(Early, [OpenSession(1, 1), Message(1, 2, b"5")])
+        check_hostile(RefusesArrival, inputs)
+    check_hostile(RefusesArrival, [OpenSession(1, 1), Message(1, 2, b"5")])
