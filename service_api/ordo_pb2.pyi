@@ -154,7 +154,7 @@ class LogBatch(_message.Message):
     def __init__(self, entries: _Optional[_Iterable[_Union[LogEntry, _Mapping]]] = ..., position: _Optional[int] = ...) -> None: ...
 
 class LogEntry(_message.Message):
-    __slots__ = ("position", "kind", "timestamp", "leadership_term_id", "session_id", "payload", "number", "identity_position", "is_repeat", "identity", "sequence")
+    __slots__ = ("position", "kind", "timestamp", "leadership_term_id", "session_id", "payload", "number", "identity_position", "is_repeat", "identity", "sequence", "arrival_ns")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
@@ -166,6 +166,7 @@ class LogEntry(_message.Message):
     IS_REPEAT_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    ARRIVAL_NS_FIELD_NUMBER: _ClassVar[int]
     position: int
     kind: str
     timestamp: int
@@ -177,7 +178,8 @@ class LogEntry(_message.Message):
     is_repeat: bool
     identity: bytes
     sequence: int
-    def __init__(self, position: _Optional[int] = ..., kind: _Optional[str] = ..., timestamp: _Optional[int] = ..., leadership_term_id: _Optional[int] = ..., session_id: _Optional[int] = ..., payload: _Optional[bytes] = ..., number: _Optional[int] = ..., identity_position: _Optional[int] = ..., is_repeat: _Optional[bool] = ..., identity: _Optional[bytes] = ..., sequence: _Optional[int] = ...) -> None: ...
+    arrival_ns: int
+    def __init__(self, position: _Optional[int] = ..., kind: _Optional[str] = ..., timestamp: _Optional[int] = ..., leadership_term_id: _Optional[int] = ..., session_id: _Optional[int] = ..., payload: _Optional[bytes] = ..., number: _Optional[int] = ..., identity_position: _Optional[int] = ..., is_repeat: _Optional[bool] = ..., identity: _Optional[bytes] = ..., sequence: _Optional[int] = ..., arrival_ns: _Optional[int] = ...) -> None: ...
 
 class SubscribeTopicRequest(_message.Message):
     __slots__ = ("topic", "from_position", "from_sequence", "oldest")

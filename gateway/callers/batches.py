@@ -207,6 +207,8 @@ def encode_entry(entry: LogEntry) -> pb.LogEntry:
     )
     if entry.sequence:
         found.sequence = entry.sequence
+    if entry.arrival_ns is not None:
+        found.arrival_ns = entry.arrival_ns
     if entry.kind in REQUESTS:
         found.number = entry.values.number
         found.identity_position = entry.values.open_position

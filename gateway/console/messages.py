@@ -157,6 +157,8 @@ class MessageBrowser:
             "session": str(entry.session_id) if entry.session_id >= 0 else "",
             "length": len(entry.payload),
         }
+        if entry.arrival_ns is not None:
+            shown["arrival_ns"] = str(entry.arrival_ns)
         if entry.kind in WITH_PAYLOAD:
             shown |= readable(entry.payload)
             if schemas is not None:

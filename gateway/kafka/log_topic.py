@@ -121,6 +121,8 @@ def message_of(entry: LogEntry, principal: bytes) -> FeedMessage:
     }
     if entry.request_number:
         headers |= {"ordo.identity": entry.identity.hex(), "ordo.request_number": str(entry.request_number)}
+    if entry.arrival_ns is not None:
+        headers["ordo.arrival_ns"] = str(entry.arrival_ns)
     return FeedMessage(LOG_TOPIC, entry.sequence, entry.position, 0, entry.timestamp, enclose(entry.payload, headers))
 
 

@@ -263,6 +263,8 @@ def _item_of_topic(message: FeedMessage, schemas: LogSchemas | None) -> WatchedI
 def item_of_log(entry: LogEntry, schemas: LogSchemas | None = None) -> WatchedItem:
     head = _head(entry.sequence, entry.position, entry.timestamp)
     head |= {"kind": entry.kind.value, "session": str(entry.session_id)}
+    if entry.arrival_ns is not None:
+        head["arrival_ns"] = str(entry.arrival_ns)
     return _item(entry.sequence, head, entry.position, entry.payload, schemas)
 
 

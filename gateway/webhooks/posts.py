@@ -67,6 +67,8 @@ class Post:
             headers["ordo-sequence"] = str(entry.sequence)
         if entry.request_number:
             headers["ordo-request"] = f"{entry.identity.hex()}-{entry.request_number}"
+        if entry.arrival_ns is not None:
+            headers["ordo-arrival"] = str(entry.arrival_ns)
         sent = entry.payload if body == "payload" else item_of_log(entry).text.encode()
         return cls(message_id, sent, headers, entry.position)
 

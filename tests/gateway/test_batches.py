@@ -221,3 +221,13 @@ def test_a_quiet_stream_of_a_caller_that_pings_stays(monkeypatch: pytest.MonkeyP
                 await asyncio.wait_for(stream.read(), 5 * PING_INTERVAL_MS / 1000)
 
     asyncio.run(watch())
+
+
+def test_entries_say_when_they_arrived_where_the_log_does() -> None:
+    message = LogEntry(64, EntryKind.MESSAGE, 1, 1, 1, b"x")
+    items = [message._replace(arrival_ns=1_795_000_000_122_999_999), message]
+    found = batches_of(LogBatches, pb.SubscribeRequest(), items).poll().batch.entries
+    assert [(one.HasField("arrival_ns"), one.arrival_ns) for one in found] == [
+        (True, 1_795_000_000_122_999_999),
+        (False, 0),
+    ]

@@ -1,6 +1,6 @@
 // A topic, or the log, as it comes: the newest message first. The browser itself connects again from the last number.
 
-import { at, element, moment, whole } from "./parts.js";
+import { at, element, instant, moment, whole } from "./parts.js";
 
 const SHOWN_MAX = 200;
 const seen = { stream: null, count: 0, name: "" };
@@ -50,6 +50,7 @@ function add(one) {
   seen.count += 1;
   const head = element("header", {}, element("b", {}, `${one.sequence}`), element("span", {}, moment(one.time_ms)),
     element("span", {}, `position ${whole(one.position)}`), one.kind ? element("span", {}, one.kind) : null,
+    one.arrival_ns ? element("span", {}, `arrived ${instant(one.arrival_ns)}`) : null,
     one.encoding === "base64" ? element("span", {}, "Base64") : null);
   at("live-list").prepend(element("article", { class: "entry" }, head, element("pre", {}, one.payload)));
   while (at("live-list").children.length > SHOWN_MAX) at("live-list").lastChild.remove();

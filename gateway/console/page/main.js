@@ -1,6 +1,6 @@
 // The console's page: logs in, listens to the gateway's events, shows what they say, and gives orders.
 
-import { at, bytes, clock, element, milliseconds, moment, notes, seconds, short, table, whole } from "./parts.js";
+import { at, bytes, clock, element, instant, milliseconds, moment, notes, seconds, short, table, whole } from "./parts.js";
 import { chart, logLine } from "./draw.js";
 import { stopWatching } from "./live.js";
 
@@ -259,7 +259,7 @@ async function readMessages(from, add) {
 
 function entry(one) {
   const head = element("header", {}, element("b", {}, one.kind), element("span", {}, `position ${whole(one.position)}`), element("span", {}, moment(one.time_ms)),
-    element("span", {}, `term ${one.term}`), one.session ? element("span", {}, `session ${one.session}`) : null,
+    one.arrival_ns ? element("span", {}, `arrived ${instant(one.arrival_ns)}`) : null, element("span", {}, `term ${one.term}`), one.session ? element("span", {}, `session ${one.session}`) : null,
     one.length ? element("span", {}, `${whole(one.length)} bytes`) : null);
   const parts = [];
   if (one.decoded !== undefined) parts.push(element("pre", { class: "decoded" }, one.decoded));

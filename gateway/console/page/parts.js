@@ -34,6 +34,8 @@ export const seconds = (ms) => (ms < 0 || ms === undefined ? "–" : `${(ms / 10
 export const whole = (value) => (value < 0 || value === undefined ? "–" : Number(value).toLocaleString("en"));
 export const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");
 export const moment = (ms) => (ms > 0 ? new Date(ms).toISOString().replace("T", " ").slice(0, 19) : "–");
+// Of nanoseconds since 1970, as digits.
+export const instant = (ns) => `${moment(Number(BigInt(ns) / 1000000n))}.${ns.padStart(9, "0").slice(-9)}`;
 
 // A list of {time_ms, level, text}, the newest first.
 export function notes(list) {

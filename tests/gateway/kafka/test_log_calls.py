@@ -86,6 +86,17 @@ def test_a_record_tells_whose_entry_it_is_in_which_unit_of_time() -> None:
     assert (record.key, record.value) == (None, b"value")
 
 
+def test_a_record_tells_when_its_message_arrived_where_the_log_says_it() -> None:
+    entry = LogEntry(4_096, EntryKind.MESSAGE, 1_795_977_217_721, 3, 7, b"value", sequence=12)
+    assert b"arrival" not in message_of(entry, b"").payload
+    found = message_of(entry._replace(arrival_ns=1_795_977_217_720_999_999), b"")
+    from kio.records.readers import read_batch
+
+    batch, _ = read_batch(encode_batch([Stored(12, 1_795_977_217_721, found.payload)]), 0)
+    headers = {one.key.decode(): one.value.decode() for one in batch.records[0].headers}
+    assert headers["ordo.arrival_ns"] == "1795977217720999999"
+
+
 def ask(*requests: bytes) -> tuple[list[Any], MemoryDoor]:
     """Ask a door whose log has numbers 5 to 7, and return the bodies of the responses."""
 

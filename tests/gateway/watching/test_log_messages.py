@@ -102,13 +102,8 @@ class MemoryLog:
 
 
 def entry(sequence: int, message: object) -> LogEntry:
-    return cast(
-        LogEntry,
-        SimpleNamespace(
-            position=100 * sequence, kind=EntryKind.MESSAGE, timestamp=7, sequence=sequence, session_id=5,
-            payload=message if isinstance(message, bytes) else encode(message),
-        ),
-    )  # fmt: skip
+    payload = message if isinstance(message, bytes) else encode(message)
+    return LogEntry(100 * sequence, EntryKind.MESSAGE, 7, 1, 5, payload, sequence=sequence)
 
 
 def schema_entry(position: int) -> LogEntry:

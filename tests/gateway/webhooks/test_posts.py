@@ -64,6 +64,15 @@ def test_a_post_says_what_the_message_is() -> None:
     }
 
 
+def test_a_post_says_when_the_message_arrived_where_the_log_does() -> None:
+    """Its id is the same as without."""
+    arrival_ns = 1_795_000_000_122_999_999
+    plain, post = Post.of(ENTRY, "json", ""), Post.of(ENTRY._replace(arrival_ns=arrival_ns), "json", "")
+    assert post.id == plain.id
+    assert post.headers == plain.headers | {"ordo-arrival": str(arrival_ns)}
+    assert json.loads(post.body) == json.loads(plain.body) | {"arrival_ns": str(arrival_ns)}
+
+
 def test_a_payload_is_sent_as_it_is() -> None:
     post = Post.of(ENTRY._replace(payload=b"\xff\x00", sequence=0), "payload", "application/x-orders")
     assert (post.body, post.headers["content-type"]) == (b"\xff\x00", "application/x-orders")
