@@ -68,7 +68,7 @@ def test_same_seed_same_trace() -> None:
     assert run_seed(7).trace.hexdigest() != run_seed(8).trace.hexdigest()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_few_transitions_of_the_table_are_missed_by_the_simulation() -> None:
     """The table is what happens, not what was once planned; that nothing else happens is checked in every run."""
     missed = set(IN_TABLE)

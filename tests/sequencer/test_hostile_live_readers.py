@@ -260,10 +260,10 @@ def test_a_reader_that_refuses_the_stream_over_and_over(world: SharedWorld) -> N
 
 def test_a_reader_that_comes_and_goes(world: SharedWorld) -> None:
     hostile = begin(world)
-    for turn in range(100):
+    for turn in range(40):
         hostile.leave()
         hostile.join()
-        if turn % 30 == 0:
+        if turn % 12 == 0:
             world.log(5)
     endpoint = next(one for one in hostile.server.node.driver.conductor.publications.endpoints.all if one.is_manual)
     assert endpoint.destination_count == world.live_of(0).client_count == 3
