@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from ordo.gateway.kafka.caller import PARTITION, Caller, ResponseRoom, error_of_order
 from ordo.gateway.kafka.log_topic import LOG_TOPIC
-from ordo.gateway.kafka.service.orders import NO_PRODUCER, Append, KafkaError, encode_appends
+from ordo.gateway.kafka.service.orders import NO_PRODUCER, KafkaError, encode_parts
 from ordo.gateway.kafka.sessions import ClusterSession
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_readers import TopicReaders, error_of
@@ -23,8 +23,6 @@ from ordo.service_api.feeds import PAYLOAD_BYTES_MAX
 Values = Mapping[str, object]
 Found = Sequence[Values | None]
 """What was read of each place that a client asks for; None: nothing in time."""
-ORDER_BYTES_MAX = 64 << 10
-"""So much of a batch goes into the log as one request, which is far below what a message may have by default."""
 COMPRESSED_MAX = 32
 """So many compressed batches are under way at a time, over all connections: each may become far longer than it came."""
 COMPRESSED_OF_SESSION_MAX = 16
@@ -351,10 +349,9 @@ def _orders_of(topic: str, data: bytes) -> list[bytes] | KafkaError:
         return KafkaError.CORRUPT_MESSAGE
     if batch.is_transactional:
         return KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    if max(map(len, batch.payloads)) > PAYLOAD_BYTES_MAX:
+    if batch.longest > PAYLOAD_BYTES_MAX:
         return KafkaError.MESSAGE_TOO_LARGE
     if topic == LOG_TOPIC or len(topic.encode(errors="replace")) > 255:
         return KafkaError.INVALID_TOPIC
     producer = (batch.producer_id, batch.epoch, batch.sequence) if batch.producer_id >= 0 else (NO_PRODUCER, 0, 0)
-    append = Append(topic, *producer, batch.payloads)
-    return list(encode_appends(append, ORDER_BYTES_MAX))
+    return list(encode_parts(topic, producer, batch.parts))

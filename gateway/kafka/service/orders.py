@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import json
 import struct
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from ordo.gateway.kafka.service.payloads import pack_payloads, unpack_payloads
+from ordo.gateway.kafka.service.payloads import unpack_payloads
 from ordo.runtime.errors import DecodeError
 
 MAGIC = b"\xf0ordo.topics\x01"
@@ -132,25 +131,17 @@ class OrderAnswer(NamedTuple):
     """The number of the first message in its topic, or the new producer's id; -1 for none."""
 
 
-def encode_append(append: Append) -> bytes:
-    """Return the bytes of the order."""
-    (order,) = encode_appends(append, sys.maxsize)
-    return order
+def encode_parts(topic: str, producer: tuple[int, int, int], parts: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
+    """Yield the orders that append parts of a batch: how many payloads, and these with their lengths before them.
 
-
-def encode_appends(append: Append, bytes_max: int) -> Iterator[bytes]:
-    """Yield an append as orders, each with payloads of at most `bytes_max` with their lengths, or with one."""
-    topic, payloads = append.topic.encode(), list(append.payloads)
-    begin = end = 0
-    while end < len(payloads) or end == 0:
-        packed, end = pack_payloads(payloads, begin, bytes_max) if payloads else (b"", 0)
-        is_first = begin == 0 or append.producer_id == NO_PRODUCER
-        sequence = append.sequence if is_first else (append.sequence + begin) % SEQUENCES
-        head = _APPEND.pack(append.producer_id, append.epoch, sequence, end - begin, len(topic))
-        yield b"".join((_APPEND_BEGIN, head, topic, packed))
-        if not payloads:
-            return
-        begin = end
+    `producer`: id, epoch, and sequence of the first record.
+    """
+    name, (producer_id, epoch, sequence) = topic.encode(), producer
+    for count, packed in parts:
+        head = _APPEND.pack(producer_id, epoch, sequence, count, len(name))
+        yield b"".join((_APPEND_BEGIN, head, name, packed))
+        if producer_id != NO_PRODUCER:
+            sequence = (sequence + count) % SEQUENCES
 
 
 def name_of_append(order: bytes) -> bytes | None:

@@ -1,10 +1,11 @@
-"""Records of Kafka's batches, format 2, as payloads of a topic and back. See records.py.
+"""Records of Kafka's batches, format 2, into payloads of a topic and back. See records.py.
 
 Nothing that stands in a record is trusted: each number and length is compared with what is left.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
 
 from ordo.runtime.errors import DecodeError
@@ -18,6 +19,7 @@ cdef enum:
     RECORD_BYTES_MIN = 6           # after its length
     ENVELOPE_BYTES = 13
     BESIDES_BYTES_MAX = 32         # of a record besides its envelope or value: six numbers, and attributes
+    LENGTH_BYTES = 4               # before each payload of an order, little-endian as all machines that Ordo runs on
 
 cdef enum Fault:
     SOUND = 0
@@ -38,6 +40,12 @@ cdef dict FAULTS = {
 }
 cdef const uint8_t* _ENVELOPE = <const uint8_t*> PyBytes_AS_STRING(ENVELOPE)
 assert PyBytes_GET_SIZE(ENVELOPE) == ENVELOPE_BYTES
+
+
+cdef struct Payload:
+    int64_t offset                 # of what it takes from the batch
+    int64_t length                 # of that
+    bint is_plain                  # or ENVELOPE stands before that
 
 
 cdef struct Walk:
@@ -104,52 +112,110 @@ cdef bint walk_content(Walk* walk, int64_t* value, int64_t* value_length) noexce
     return key_length < 0 <= value_length[0] and headers == 0
 
 
-cdef bytes payload_of(Walk* walk):
-    """Return the payload for key, value and headers, which fill the walk to its end; None with a fault."""
+cdef void find_payload(Walk* walk, Payload* found) noexcept nogil:
+    """Find the payload for key, value and headers, which fill the walk to its end."""
     cdef int64_t begin = walk.offset
-    cdef int64_t value = 0, length = 0
-    cdef bint is_plain = walk_content(walk, &value, &length)
-    cdef bytes found
-    if walk.fault:
-        return None
-    if is_plain and not (length >= ENVELOPE_BYTES and memcmp(walk.data + value, _ENVELOPE, ENVELOPE_BYTES) == 0):
-        return PyBytes_FromStringAndSize(<const char*> walk.data + value, length)
-    found = PyBytes_FromStringAndSize(NULL, ENVELOPE_BYTES + walk.end - begin)
-    memcpy(PyBytes_AS_STRING(found), _ENVELOPE, ENVELOPE_BYTES)
-    memcpy(PyBytes_AS_STRING(found) + ENVELOPE_BYTES, walk.data + begin, walk.end - begin)
-    return found
+    cdef bint is_plain
+    found.offset = found.length = 0
+    is_plain = walk_content(walk, &found.offset, &found.length)
+    found.is_plain = is_plain and not (
+        found.length >= ENVELOPE_BYTES and memcmp(walk.data + found.offset, _ENVELOPE, ENVELOPE_BYTES) == 0)
+    if not found.is_plain:
+        found.offset, found.length = begin, walk.end - begin
 
 
-def read_records(bytes body not None, Py_ssize_t start, Py_ssize_t count):
-    """Return the payloads of `count` records, which stand in `body` from `start` to its end. Raises DecodeError."""
-    cdef int64_t whole = PyBytes_GET_SIZE(body)
+cdef inline int64_t length_of(const Payload* payload) noexcept nogil:
+    return payload.length if payload.is_plain else payload.length + ENVELOPE_BYTES
+
+
+cdef int find_payloads(Walk* walk, int64_t whole, Py_ssize_t count, Payload* found) except -1:
+    """Find the payloads of `count` records, which fill the walk up to `whole`. Raises DecodeError."""
     cdef int64_t length, delta
     cdef Py_ssize_t index
-    cdef Walk walk
-    cdef list found = []
-    walk.data = <const uint8_t*> PyBytes_AS_STRING(body)
-    walk.offset = start
-    walk.fault = SOUND
-    if not 0 <= start <= whole:
-        raise DecodeError(FAULTS[CUT])
     for index in range(count):
         walk.end = whole
-        length = take_varint(&walk, VARINT_BYTES)
+        length = take_varint(walk, VARINT_BYTES)
         if not walk.fault and not RECORD_BYTES_MIN <= length <= whole - walk.offset:
             raise DecodeError(f"a record of {length} bytes")
         walk.end = walk.offset + length
-        skip(&walk, 1)                                     # attributes
-        take_varint(&walk, VARINT_BYTES_TIME)
-        delta = take_varint(&walk, VARINT_BYTES)
+        skip(walk, 1)                                      # attributes
+        take_varint(walk, VARINT_BYTES_TIME)
+        delta = take_varint(walk, VARINT_BYTES)
         if not walk.fault and delta != index:
             raise DecodeError(f"record {index} of a batch says that it is record {delta}")
-        payload = payload_of(&walk) if not walk.fault else None
-        if payload is None:
+        if not walk.fault:
+            find_payload(walk, &found[index])
+        if walk.fault:
             raise DecodeError(FAULTS[walk.fault])
-        found.append(payload)
     if walk.offset != whole:
         raise DecodeError("bytes follow the last record of a batch")
-    return found
+    return 0
+
+
+cdef bytes pack(const uint8_t* data, const Payload* payloads, Py_ssize_t count):
+    """Return payloads, each with its length before it."""
+    cdef Py_ssize_t index
+    cdef int64_t total = 0
+    cdef uint32_t length
+    cdef bytes packed
+    cdef uint8_t* at
+    for index in range(count):
+        total += LENGTH_BYTES + length_of(&payloads[index])
+    packed = PyBytes_FromStringAndSize(NULL, total)
+    at = <uint8_t*> PyBytes_AS_STRING(packed)
+    for index in range(count):
+        length = <uint32_t> length_of(&payloads[index])
+        memcpy(at, &length, LENGTH_BYTES)
+        at += LENGTH_BYTES
+        if not payloads[index].is_plain:
+            memcpy(at, _ENVELOPE, ENVELOPE_BYTES)
+            at += ENVELOPE_BYTES
+        memcpy(at, data + payloads[index].offset, payloads[index].length)
+        at += payloads[index].length
+    return packed
+
+
+cdef list pack_parts(const uint8_t* data, const Payload* payloads, Py_ssize_t count, int64_t bytes_max):
+    """Return payloads in parts, each with as many as `bytes_max` takes with their lengths, and with one at least."""
+    cdef Py_ssize_t begin = 0, end
+    cdef int64_t total
+    cdef list parts = []
+    while begin < count:
+        end = begin + 1
+        total = LENGTH_BYTES + length_of(&payloads[begin])
+        while end < count and total + LENGTH_BYTES + length_of(&payloads[end]) <= bytes_max:
+            total += LENGTH_BYTES + length_of(&payloads[end])
+            end += 1
+        parts.append((end - begin, pack(data, payloads + begin, end - begin)))
+        begin = end
+    return parts
+
+
+def read_records(bytes body not None, Py_ssize_t start, Py_ssize_t count, int64_t bytes_max):
+    """Return the payloads of `count` records, which stand in `body` from `start` to its end, and the longest one's length.
+
+    They come in parts for orders (see service/orders.py): how many payloads, and these with their lengths before them.
+    Raises DecodeError.
+    """
+    cdef int64_t whole = PyBytes_GET_SIZE(body), longest = 0
+    cdef Py_ssize_t index
+    cdef Payload* payloads
+    cdef Walk walk
+    walk.data = <const uint8_t*> PyBytes_AS_STRING(body)
+    walk.offset = start
+    walk.fault = SOUND
+    if not 0 <= start <= whole or not 0 <= count <= whole - start:
+        raise DecodeError(FAULTS[CUT])
+    payloads = <Payload*> malloc(max(count, 1) * sizeof(Payload))
+    if payloads is NULL:
+        raise MemoryError
+    try:
+        find_payloads(&walk, whole, count, payloads)
+        for index in range(count):
+            longest = max(longest, length_of(&payloads[index]))
+        return pack_parts(walk.data, payloads, count, bytes_max), longest
+    finally:
+        free(payloads)
 
 
 cdef inline uint8_t* put_varint(uint8_t* at, int64_t number) noexcept nogil:

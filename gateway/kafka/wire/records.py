@@ -28,6 +28,9 @@ COMPRESSION_MASK, TRANSACTIONAL, CONTROL = 0x07, 0x10, 0x20
 RECORDS_MAX = 65_536
 """So many records a batch may have: a few kilobytes of it may be unpacked into ten times as many empty ones."""
 
+PART_BYTES_MAX = 64 << 10
+"""So much of a batch goes into the log as one request, which is far below what a message may have by default."""
+
 
 class Batch(NamedTuple):
     """What a producer sends."""
@@ -36,7 +39,10 @@ class Batch(NamedTuple):
     epoch: int
     sequence: int
     is_transactional: bool
-    payloads: list[bytes]
+    parts: Sequence[tuple[int, bytes]]
+    """Its payloads as orders have them: how many, and these with their lengths before them."""
+    longest: int
+    """Bytes of the longest payload."""
 
 
 class Stored(NamedTuple):
@@ -47,7 +53,7 @@ class Stored(NamedTuple):
     payload: bytes
 
 
-def decode_batch(data: bytes) -> Batch:
+def decode_batch(data: bytes, part_bytes_max: int = PART_BYTES_MAX) -> Batch:
     """Decode the one batch of a produce request. Raises DecodeError, CompressionError, TooLongError."""
     if len(data) < _HEAD.size + _BODY.size:
         raise DecodeError(f"a batch of {len(data)} bytes")
@@ -66,8 +72,8 @@ def decode_batch(data: bytes) -> Batch:
         raise TooLongError(f"a batch of {count} records: at most {RECORDS_MAX}")
     if producer_id >= 0 and (epoch < 0 or sequence < 0):
         raise DecodeError(f"a batch of a producer without a sequence: {producer_id=} {epoch=} {sequence=}")
-    payloads = read_records(body, start, count)
-    return Batch(producer_id, epoch, sequence, bool(attributes & TRANSACTIONAL), payloads)
+    parts, longest = read_records(body, start, count, part_bytes_max)
+    return Batch(producer_id, epoch, sequence, bool(attributes & TRANSACTIONAL), parts, longest)
 
 
 def is_compressed(data: bytes) -> bool:

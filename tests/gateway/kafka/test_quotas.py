@@ -16,11 +16,12 @@ from ordo.gateway.doors.known_orders import KNOWN_MAX, KnownOrders
 from ordo.gateway.doors.turns import BYTES_MAX, HELD_ORDERS_MAX
 from ordo.gateway.kafka import sessions
 from ordo.gateway.kafka.connection import THROTTLE_S_MAX
-from ordo.gateway.kafka.service.orders import Append, KafkaError, OrderAnswer, encode_appends
+from ordo.gateway.kafka.service.orders import Append, KafkaError, OrderAnswer
 from ordo.gateway.kafka.sessions import ClusterSession
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.wire.messages import Api
 from ordo.runtime.errors import ClusterTimeoutError, OrdoError, RequestOutcome
+from tests.gateway.kafka.appends import encode_appends
 from tests.gateway.kafka.batches import response_of
 from tests.gateway.kafka.conftest import BOUNDED_TOKEN, StartDoor
 from tests.gateway.kafka.memory import MemoryDoor, framed, pass_time, run
@@ -274,7 +275,7 @@ async def send_again(session: ClusterSession, orders: Sequence[bytes]) -> int:
 
 def parts_of(count: int, producer_id: int) -> Sequence[bytes]:
     payloads = [number.to_bytes(4, "big") for number in range(count)]
-    return list(encode_appends(Append("orders", producer_id, 0, 0, payloads), 1))
+    return encode_appends(Append("orders", producer_id, 0, 0, payloads), 1)
 
 
 def test_a_batch_that_is_sent_again_goes_on_with_what_is_not_in_yet() -> None:

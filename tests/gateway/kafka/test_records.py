@@ -23,6 +23,7 @@ from kio.records.readers import read_batch
 from ordo.gateway.kafka.wire.compression import UNCOMPRESSED_BYTES_MAX, CompressionError, TooLongError, find_lack
 from ordo.gateway.kafka.wire.record_walk import ENVELOPE, varint
 from ordo.gateway.kafka.wire.records import (
+    PART_BYTES_MAX,
     RECORDS_MAX,
     Batch,
     Stored,
@@ -31,7 +32,17 @@ from ordo.gateway.kafka.wire.records import (
     encode_batch,
     is_compressed,
 )
+from tests.gateway.kafka.appends import parts_of, payloads_in
 from tests.gateway.kafka.batches import TIME_MS, Content, batch_of, compressed, damaged
+
+
+def payloads_of(batch: bytes) -> list[bytes]:
+    """Return the payloads that a batch becomes."""
+    found = decode_batch(batch)
+    payloads = payloads_in(found.parts)
+    assert found.longest == max(map(len, payloads))
+    return payloads
+
 
 CONTENTS = st.lists(
     st.tuples(
@@ -46,13 +57,21 @@ CONTENTS = st.lists(
 
 @given(CONTENTS)
 def test_what_a_producer_sends_is_what_a_consumer_gets(contents: list[Content]) -> None:
-    payloads = decode_batch(batch_of(contents)).payloads
+    payloads = payloads_of(batch_of(contents))
     stored = [Stored(7 + index, TIME_MS + 1000 * index, payload) for index, payload in enumerate(payloads)]
     got, _ = read_batch(encode_batch(stored), 0)
     assert got.base_offset == 7 and got.last_offset_delta == len(contents) - 1
     assert [(one.key, one.value, [(h.key, h.value) for h in one.headers]) for one in got.records] == contents
     assert [one.offset for one in got.records] == [one.number for one in stored]
     assert [round(one.timestamp.timestamp() * 1000) for one in got.records] == [one.timestamp for one in stored]
+
+
+@given(CONTENTS, st.integers(0, 300))
+def test_a_batch_comes_in_parts_that_are_no_longer_than_said_and_not_shorter_than_need_be(
+    contents: list[Content], bytes_max: int
+) -> None:
+    batch = batch_of(contents)
+    assert decode_batch(batch, bytes_max).parts == parts_of(payloads_of(batch), bytes_max)
 
 
 def test_times_are_told_to_the_millisecond() -> None:
@@ -64,7 +83,7 @@ def test_times_are_told_to_the_millisecond() -> None:
 
 
 def test_a_value_alone_is_the_payload() -> None:
-    assert decode_batch(batch_of([(None, b"buy 40", [])])).payloads == [b"buy 40"]
+    assert payloads_of(batch_of([(None, b"buy 40", [])])) == [b"buy 40"]
 
 
 def test_a_service_s_own_message_is_a_record_without_a_key() -> None:
@@ -81,7 +100,7 @@ def test_a_message_that_only_begins_like_an_envelope_is_a_value(rest: bytes) -> 
 
 def test_the_producer_s_numbers_are_read() -> None:
     batch = decode_batch(batch_of([(None, b"a", []), (None, b"b", [])], producer=(9, 2, 40)))
-    assert batch == Batch(9, 2, 40, False, [b"a", b"b"])
+    assert batch == Batch(9, 2, 40, False, parts_of([b"a", b"b"], PART_BYTES_MAX), 1)
     assert decode_batch(batch_of([(None, b"a", [])], producer=(9, 2, 40), attributes=0x10)).is_transactional
 
 
@@ -93,7 +112,7 @@ def test_what_is_compressed_is_told_before_it_is_read() -> None:
 
 def test_gzip_is_read() -> None:
     batch = batch_of([(b"k", b"v", [])])
-    assert decode_batch(compressed(1, gzip.compress(batch[61:]))).payloads == decode_batch(batch).payloads
+    assert payloads_of(compressed(1, gzip.compress(batch[61:]))) == payloads_of(batch)
 
 
 @pytest.mark.parametrize("kind", [5, 6, 7])
@@ -122,7 +141,7 @@ PACKED = ("lz4", "zstd", "snappy", "java snappy")
 @pytest.mark.parametrize("name", PACKED)
 def test_what_the_others_compress_is_read(name: str) -> None:
     batch = batch_of([(b"k", b"v" * 100, [])])
-    assert decode_batch(compressed(*packed(name, batch[61:]))).payloads == decode_batch(batch).payloads
+    assert payloads_of(compressed(*packed(name, batch[61:]))) == payloads_of(batch)
 
 
 @pytest.mark.parametrize("name", PACKED)
@@ -168,7 +187,7 @@ def test_without_cramjam_it_is_said_what_would_mend_it(monkeypatch: pytest.Monke
         with pytest.raises(CompressionError, match=r"need cramjam: pip install 'ordo-sequencer\[kafka\]'"):
             decode_batch(compressed(kind, batch[61:]))
     assert find_lack() == "snappy, lz4 and zstd need cramjam: pip install 'ordo-sequencer[kafka]'"
-    assert decode_batch(compressed(1, gzip.compress(batch[61:]))).payloads == decode_batch(batch).payloads
+    assert payloads_of(compressed(1, gzip.compress(batch[61:]))) == payloads_of(batch)
     monkeypatch.setitem(sys.modules, "cramjam", ModuleType("cramjam"))
     assert find_lack() == ""
 
@@ -254,7 +273,7 @@ def _empty_record(index: int) -> bytes:
 
 def test_a_batch_has_no_more_records_than_are_decoded_in_a_short_time() -> None:
     batch = many(RECORDS_MAX)
-    assert len(batch) < 300_000 and decode_batch(batch).payloads == [b""] * RECORDS_MAX
+    assert len(batch) < 300_000 and payloads_of(batch) == [b""] * RECORDS_MAX
     with pytest.raises(TooLongError, match=f"at most {RECORDS_MAX}"):
         decode_batch(many(RECORDS_MAX + 1))
 

@@ -21,14 +21,13 @@ from ordo.gateway.kafka.service.orders import (
     OrderKind,
     decode_answer,
     decode_append,
-    encode_append,
-    encode_appends,
     encode_order,
 )
 from ordo.gateway.kafka.service.producers import Producers, Run, Verdict
 from ordo.runtime.errors import DecodeError
 from ordo.service_api.feeds import TOPICS_MAX
 from ordo.service_api.testing.harness import Input, Message, OpenSession, ServiceHarness, check_service
+from tests.gateway.kafka.appends import encode_append, encode_appends
 
 CREATE = encode_order(OrderKind.CREATE, topic="orders")
 NEW = encode_order(OrderKind.NEW_PRODUCER)

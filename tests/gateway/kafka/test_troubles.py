@@ -38,12 +38,12 @@ from ordo.gateway.kafka.service.orders import (
     OrderAnswer,
     decode_reply,
     encode_answer,
-    encode_appends,
 )
 from ordo.gateway.kafka.sessions import ClusterSession, ClusterSessions
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_readers import NoReaderError
 from ordo.gateway.kafka.wire.messages import Api
+from tests.gateway.kafka.appends import encode_append
 from tests.gateway.kafka.batches import codes_of, request_of, response_of
 from tests.gateway.kafka.memory import TOKEN, MemoryDoor, framed, pass_time, run
 from tests.gateway.kafka.test_connection import HANDSHAKE, METADATA, SECOND, authenticate, fetch, list_offsets, produce
@@ -297,7 +297,7 @@ def test_a_door_goes_on_with_a_promoted_standby_and_vouches_for_nothing_that_it_
         clients = iter((former, promoted))
         monkeypatch.setattr(sessions, "AsyncClusterClient", lambda *_, **__: next(clients))
         session = ClusterSession(KafkaSettings(endpoints=["127.0.0.1:9"]), b"")
-        first, second, third = (next(iter(encode_appends(Append("orders", one, 0, 0, [b"x"]), 1))) for one in (7, 8, 9))
+        first, second, third = (encode_append(Append("orders", one, 0, 0, [b"x"])) for one in (7, 8, 9))
         for _ in range(2):
             assert await session.append([first]) == done
         former.is_lost = True
