@@ -85,7 +85,8 @@ def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """Three members that ask for tokens; one stays the leader unless the module has another HEARTBEAT."""
     heartbeat = getattr(request.module, "HEARTBEAT", PATIENT)
     root = tmp_path_factory.mktemp("console") / "cluster"
-    with ready_cluster(BANK, root=root, sync="none", tables={"tokens": TOKENS}, heartbeat=heartbeat) as cluster:
+    options: dict[str, Any] = {"sync": "none", "tables": {"tokens": TOKENS}, "cluster": {"arrival_time": True}}
+    with ready_cluster(BANK, root=root, heartbeat=heartbeat, **options) as cluster:
         yield cluster
 
 

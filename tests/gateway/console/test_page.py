@@ -6,6 +6,7 @@ With ORDO_PICTURES the screenshots go into that folder: `make pictures` writes t
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from ordo.deploy.launcher import LocalCluster
 from ordo.service_api import ordo_pb2 as pb
 from tests.background import in_background
 from tests.cluster.integration.agreement import await_that
-from tests.clusters import STEADY
+from tests.clusters import STEADY, await_level
 from tests.gateway.conftest import GatewayProcess, sequencer_of
 from tests.gateway.console.conftest import OPERATOR, TRADER, console_of
 from tests.patience import patient
@@ -34,6 +35,7 @@ pytestmark = [
 ]
 SIZES = {1280: 860, 390: 844}
 PATIENCE_MS = patient(20_000)
+ARRIVED = re.compile(r"arrived 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{9}")
 VIEWS = ("overview", "log", "sessions", "apps", "consumers", "messages", "live", "errors", "orders")
 DRAW = """() => new Promise((done) => {
     if (document.getElementById("login").hidden) dispatchEvent(new HashChangeEvent("hashchange"));
@@ -144,9 +146,10 @@ def test_every_view_of_an_idle_cluster_fits_the_screen(looker: Looker) -> None:
 
 @pytest.mark.thorough
 def test_under_load_charts_move_messages_are_read_and_orders_are_confirmed_first(
-    looker: Looker, gateway: GatewayProcess
+    looker: Looker, gateway: GatewayProcess, guarded: LocalCluster
 ) -> None:
     page = looker.page
+    await_level(guarded)
     log_in(looker)
     with load(gateway):
         expect(page.locator("#chart-latency polyline").first).to_be_visible(timeout=PATIENCE_MS)
@@ -160,7 +163,11 @@ def test_under_load_charts_move_messages_are_read_and_orders_are_confirmed_first
         shown = page.locator("#message-list .entry").count()
         page.click("#more")
         expect(page.locator("#message-list .entry")).not_to_have_count(shown, timeout=PATIENCE_MS)
+        expect(page.locator("#message-list .entry", has_text=ARRIVED).first).to_be_visible(timeout=PATIENCE_MS)
         looker.at_both_sizes("load-messages")
+        looker.open("live")
+        page.click("#live-form button")
+        expect(page.locator("#live-list .entry", has_text=ARRIVED).first).to_be_visible(timeout=PATIENCE_MS)
         order_snapshot(looker)
         looker.open("log")
         expect(page.locator("#line .snapshot")).not_to_have_count(0, timeout=PATIENCE_MS)
