@@ -116,7 +116,7 @@ class ConsensusModule:
         self.sequencer = self._make_sequencer(config, seams)
         gate = IngressGate(self.core, self.sequencer)
         self.base = base = self._make_base(config, members, seams, gate)
-        self.member, self.log = base.member, base.log
+        self.member, self.log = member, log = base.member, base.log
         self.clients = make_client_parts(
             base, authenticator, self.told_identity, self._on_image_gone, lambda: self.rules.identity.told_beginning()
         )
@@ -127,7 +127,7 @@ class ConsensusModule:
             base, gate, self.clients, self.committed, lambda: self.rules.levels.newest, lambda: self.queries.end()
         )
         self.membership = Membership(
-            self.member, self.core, self.sequencer, self.log, self.controls.transfer, base.contacts, members
+            member, self.core, self.sequencer, log, self.controls.transfer, base.contacts, members, self._answer_tool
         )
         outgoing = OutgoingMessages(self.member, self.sequencer, self.log, self.membership, base.contacts, seams.clock)
         self.queries = make_queries(base, self.clients.sessions, outgoing, lets_everybody_in=authenticator is None)
@@ -378,7 +378,7 @@ class ConsensusModule:
         has_work = (
             (self.core.state not in WAITING_STATES or self.snapshots.wants_quick_ticks)
             or (self.exchange.fetch.is_under_way or self.controls.hands_over)
-            or (len(self.clients.requests) > 0 or self.operators.has_work)
+            or (self.clients.requests.is_any_under_way or self.operators.has_work)
         )
         self.watches.periodic.is_busy = has_work or self.core.state is not ElectionState.CLOSED
         return has_work

@@ -6,6 +6,7 @@ it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ordo.cluster.wire import ordo_codecs
@@ -53,7 +54,8 @@ class MembershipHost(Protocol):
 class Membership:
     """Keeps contacts and log destinations in step with the configuration in force, and carries out changes.
 
-    `_request` is the change that is appended and not committed, as (log position, correlation id).
+    `_request` is the change that is appended and not committed, as (log position, correlation id). `_held` is one that
+    adds a member, to which the driver still makes a publication.
     """
 
     def __init__(
@@ -65,8 +67,12 @@ class Membership:
         transfer: LeadershipTransfer,
         contacts: Contacts,
         configured: tuple[Member, ...],
+        answer_tool: Callable[[bytes | None], None],
     ) -> None:
-        """Take the member's parts; `configured` are the members of the configuration file."""
+        """Take the member's parts; `configured` are the members of the configuration file.
+
+        `answer_tool` sends an answer to the operator or tool that waits for it, if any.
+        """
         self._host = host
         self._core = core
         self._sequencer = sequencer
@@ -74,7 +80,9 @@ class Membership:
         self._transfer = transfer
         self._configured = configured
         self._contacts = contacts
+        self._answer_tool = answer_tool
         self._request: tuple[int, int] | None = None
+        self._held: records.MembershipRequest | None = None
         self._is_in_flight = False
         self._settled_ns = 0
         self._is_announced = True
@@ -141,6 +149,8 @@ class Membership:
         """Bring contacts and log destinations in step with the configuration; called with every slow tick."""
         host = self._host
         self._contacts.connect(now_ns)
+        if self._held is not None and not self._contacts.is_awaited(self._held.member_id):
+            self._answer_tool(self._resume(self._held, now_ns))
         if self._settled_ns == NULL_VALUE:
             self._settled_ns = now_ns + SETTLING_NS
         self._log.send_to(self.others, is_final=now_ns >= self._settled_ns, now_ns=now_ns)
@@ -161,13 +171,21 @@ class Membership:
             refusal = error.message
         return self._answer(request.correlation_id, refusal) if refusal else None
 
+    def _resume(self, request: records.MembershipRequest, now_ns: int) -> bytes | None:
+        """Go on with a request for a member that the driver has an answer about."""
+        self._held = None
+        if not self._contacts.is_reachable(request.member_id):
+            return self._answer(request.correlation_id, f"{request.member!r} cannot be reached; see `ordo errors`")
+        return self.on_request(request, now_ns)
+
     def _begin(self, request: records.MembershipRequest, now_ns: int) -> str:
         host = self._host
         if not host.is_leader:
             return f"member {host.member_id} does not lead"
         if host.is_log_over:
             return IS_OVER
-        if self._is_in_flight or self._request is not None or self._transfer.is_under_way:
+        is_busy = self._is_in_flight or self._request is not None or self._held is not None
+        if is_busy or self._transfer.is_under_way:
             return "another change is under way; try again when it is done"
         wanted = self._wanted(request)
         refusal = self._core.find_refusal(wanted, self._log.near_position, now_ns)
@@ -188,7 +206,10 @@ class Membership:
         return changed(current, gone=[member_id])
 
     def _append(self, wanted: Configuration, request: records.MembershipRequest, now_ns: int) -> str:
-        """Append a configuration; return why it could not be, or an empty string."""
+        """Append a configuration, or hold its request until a new member has a publication.
+
+        Return why neither could be, or an empty string.
+        """
         host = self._host
         if request.change == MembershipChange.ADD_LEARNER:
             member = parse_member(request.member_id, request.member)
@@ -198,7 +219,8 @@ class Membership:
             self._contacts.learn(member)
             self._contacts.connect(now_ns)
             if not self._contacts.is_reachable(member.id):
-                return f"{request.member!r} cannot be reached; see `ordo errors`"
+                self._held = request
+                return ""
         find = self._contacts.find
         named = NamedConfiguration(tuple(find(wanted.voter_ids)), tuple(find(wanted.learner_ids)))
         position = int(self._sequencer.append(named.encode(self._sequencer.leading_term_id, host.cluster_time)))
@@ -218,9 +240,12 @@ class Membership:
     def lose_leadership(self) -> bytes | None:
         """Forget the change under way; the next leader's log decides whether it takes effect."""
         self._is_in_flight = False
-        if self._request is None:
+        if self._held is not None:
+            correlation_id, self._held = self._held.correlation_id, None
+        elif self._request is not None:
+            correlation_id, self._request = self._request[1], None
+        else:
             return None
-        correlation_id, self._request = self._request[1], None
         return self._answer(correlation_id, "the leadership was lost meanwhile; see `ordo cluster members`")
 
     def _answer(self, correlation_id: int, refusal: str, position: int = NULL_VALUE) -> bytes:

@@ -95,6 +95,10 @@ class Contacts:
         self._publications[member.id] = member, publication
         self._sequencer.set_member_publication(member.id, publication)
 
+    def is_awaited(self, member_id: int) -> bool:
+        """Return whether the driver has not answered yet whether there will be a publication to a member."""
+        return self._members[member_id] in self._asked
+
     def is_reachable(self, member_id: int) -> bool:
         """Return whether there is a publication to a member, connected or not."""
         return member_id in self._publications

@@ -133,6 +133,9 @@ def test_what_is_refused(start_cluster: StartCluster) -> None:
     taken = cluster.new_member(follower).partition("=")[2]
     demand_one_line(command(cluster, leader, "add-learner", f"7={taken}"), 1, "consensus endpoint of member")
     demand_one_line(command(cluster, leader, "add-learner", "7=nonsense"), 2, "ID=HOST:PORT")
+    nowhere = command(cluster, leader, "add-learner", "7=nowhere.invalid:20000")
+    demand_one_line(nowhere, 1, "cannot be reached; see `ordo errors`")
+    assert roles(cluster, leader).keys() == set(cluster.member_ids), "whom no stream leads to is no member"
     assert command(cluster, leader, "demote", str(follower)).returncode == 0
     assert roles(cluster, leader)[follower] == "learner"
     demand_one_line(
