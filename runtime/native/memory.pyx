@@ -1,19 +1,24 @@
 """Memory that native code may point into: mapped files and plain allocations."""
 
-import errno
 import os
 import shutil
 
 cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
-from libc.errno cimport EINVAL, errno as c_errno
+from libc.errno cimport EEXIST, EINTR, EINVAL, ENOSPC, errno as c_errno
 from libc.stdlib cimport free
 from libc.string cimport memset
 from posix.mman cimport MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, MAP_SHARED, PROT_READ, PROT_WRITE, madvise, mmap, munmap
+from posix.fcntl cimport O_CREAT, O_EXCL, O_RDWR, open as c_open, posix_fallocate
 from posix.stdlib cimport posix_memalign
+from posix.types cimport mode_t
+from posix.unistd cimport close as c_close, ftruncate, unlink
 
 from ordo.runtime.errors import MemoryInUseError, StorageError, StorageExistsError, StorageFullError, StorageMissingError
 from ordo.runtime.native.file_access import file_mode, make_folders, whose
+
+cdef extern from "fcntl.h" nogil:
+    int O_CLOEXEC
 
 cdef enum:
     CACHE_LINE_BYTES = 64
@@ -102,9 +107,15 @@ cdef class Memory:
 
         `with_madvise=False` is the way of kernels before 5.14.
         """
+        cdef bint has_room
         if offset < 0 or length_bytes < 0 or offset > self.length_bytes - length_bytes:
             raise ValueError(f"range outside: offset={offset} length_bytes={length_bytes} of {self.length_bytes}")
-        if not (self.reserve(offset, length_bytes) if with_madvise else self._allocate_range(offset, length_bytes)):
+        if with_madvise:
+            with nogil:                      # milliseconds, where there are many pages
+                has_room = self.reserve(offset, length_bytes)
+        else:
+            has_room = self._allocate_range(offset, length_bytes)
+        if not has_room:
             raise StorageFullError(f"not enough space: path={self.path} needed_bytes={length_bytes}; "
                                    f"{_advice(os.path.dirname(self.path))}")
 
@@ -218,14 +229,63 @@ cdef Memory map_file(int descriptor, str path, Py_ssize_t length_bytes, bint wri
     cdef void* data = mmap(NULL, length_bytes, protection, MAP_SHARED, descriptor, 0)
     if data == MAP_FAILED:
         raise StorageError(f"cannot map file: path={path} length_bytes={length_bytes}: {os.strerror(c_errno)}")
+    return _memory_of(<uint8_t*> data, path, length_bytes, writable)
+
+
+cdef Memory _memory_of(uint8_t* data, str path, Py_ssize_t length_bytes, bint writable):
+    """Return a mapped file as a Memory, which unmaps it."""
     cdef Memory memory = Memory.__new__(Memory)
-    memory.data = <uint8_t*> data
+    memory.data = data
     memory.length_bytes = length_bytes
     memory.path = path
     memory.writable = writable
     memory._mapped = True
     memory._file_offset = 0
     return memory
+
+
+cdef enum:
+    FILE_MADE = 0
+    FILE_NOT_OPENED = 1
+    FILE_NOT_SIZED = 2
+    FILE_NOT_MAPPED = 3
+
+
+cdef int _make_file(const char* path, mode_t mode, Py_ssize_t length_bytes, bint sparse, void** data,
+                    int* why) noexcept nogil:
+    """Create, size and map a file; return what failed, with the system's number in `why`, and leave no file then."""
+    cdef int failed = FILE_MADE
+    cdef int descriptor = c_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode)
+    if descriptor < 0:
+        why[0] = c_errno
+        return FILE_NOT_OPENED
+    why[0] = c_errno if ftruncate(descriptor, length_bytes) else 0
+    if why[0] == 0 and not sparse:
+        why[0] = EINTR
+        while why[0] == EINTR:
+            why[0] = posix_fallocate(descriptor, 0, length_bytes)
+    if why[0]:
+        failed = FILE_NOT_SIZED
+    else:
+        data[0] = mmap(NULL, length_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0)
+        if data[0] == MAP_FAILED:
+            why[0] = c_errno
+            failed = FILE_NOT_MAPPED
+    if failed:
+        unlink(path)
+    c_close(descriptor)
+    return failed
+
+
+cdef _raise_not_made(int failed, int why, str path, str directory, Py_ssize_t length_bytes):
+    if failed == FILE_NOT_OPENED and why == EEXIST:
+        raise StorageExistsError(f"file exists already: path={path}; remove it or choose another name")
+    if failed == FILE_NOT_OPENED:
+        raise StorageError(f"cannot create file: path={path}: {os.strerror(why)}{whose(directory)}")
+    if failed == FILE_NOT_MAPPED:
+        raise StorageError(f"cannot map file: path={path} length_bytes={length_bytes}: {os.strerror(why)}")
+    kind = StorageFullError if why == ENOSPC else StorageError
+    raise kind(f"cannot size file: path={path} length_bytes={length_bytes}: {os.strerror(why)}")
 
 
 cdef class FileMemoryProvider(MemoryProvider):
@@ -237,23 +297,16 @@ cdef class FileMemoryProvider(MemoryProvider):
         directory = os.path.dirname(path) or "."
         self.make_directory(directory)
         check_usable_bytes(directory, length_bytes, self.usable_bytes(directory))
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, file_mode())
-        except FileExistsError:
-            raise StorageExistsError(f"file exists already: path={path}; remove it or choose another name") from None
-        except OSError as error:
-            raise StorageError(f"cannot create file: path={path}: {error.strerror}{whose(directory)}") from error
-        try:
-            os.ftruncate(descriptor, length_bytes)
-            if not sparse:
-                os.posix_fallocate(descriptor, 0, length_bytes)
-            return map_file(descriptor, path, length_bytes, True)
-        except OSError as error:
-            os.unlink(path)
-            kind = StorageFullError if error.errno == errno.ENOSPC else StorageError
-            raise kind(f"cannot size file: path={path} length_bytes={length_bytes}: {error.strerror}") from error
-        finally:
-            os.close(descriptor)
+        cdef bytes name = os.fsencode(path)
+        cdef const char* c_name = name
+        cdef mode_t mode = file_mode()
+        cdef void* data = NULL
+        cdef int failed, why = 0
+        with nogil:                          # milliseconds, where the pages are allocated now
+            failed = _make_file(c_name, mode, length_bytes, sparse, &data, &why)
+        if failed:
+            _raise_not_made(failed, why, path, directory, length_bytes)
+        return _memory_of(<uint8_t*> data, path, length_bytes, True)
 
     cpdef Memory open(self, str path, bint writable=True):
         try:

@@ -1,6 +1,6 @@
 """The media driver on its caller's thread: conductor, receiver and sender as parts a node can order itself."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 from ordo.runtime.agents.agent cimport Agent
 from ordo.runtime.native.clock cimport Clock
 from ordo.runtime.io.datagram cimport DatagramNetwork
@@ -60,6 +60,7 @@ cdef class MediaDriver(Agent):
     cdef object _ipc_kept
     cdef int64_t timer_deadline_ns
     cdef int64_t endpoint_deadline_ns
+    cdef int32_t logs_are_made                 # set by the thread that makes them: the conductor is to look
     cdef bint name_is_pending                  # a command waits for a name: it is tried again
     cdef bint is_selected                      # a park has just marked the channels that are ready
     cdef int64_t selected_ns                   # the latest look at all channels, of those that were not parks

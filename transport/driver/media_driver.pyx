@@ -10,6 +10,7 @@ next deadline. A process that wrote into a log buffer sends a byte to `wake.sock
 
 import os
 
+from ordo.runtime.native.atomics cimport ordo_load_acquire_i32, ordo_store_release_i32
 from ordo.runtime.native.counters cimport Counter, CountersManager
 from ordo.runtime.native.sentinels cimport NEVER
 from ordo.runtime.agents.use cimport Use
@@ -30,7 +31,7 @@ from ordo.transport.control.cnc import FILE_NAME, create_cnc
 from ordo.transport.driver.conducting.conductor import Conductor
 from ordo.transport.driver.channels.settings import MediaDriverSettings, port_range, table_of_names
 from ordo.transport.driver.conducting.context import OWNER_NONE, TYPE_PARK_FLAG, DriverContext
-from ordo.transport.driver.conducting.disposal import LogDisposal
+from ordo.transport.driver.conducting.log_files import LogFiles
 from ordo.transport.driver.conducting.log_store import LogStore
 from ordo.transport.driver.channels.directory import WAKE_SOCKET_NAME, claim
 from ordo.transport.driver.frames.event_log import FILE_NAME as EVENTS_FILE_NAME
@@ -159,10 +160,15 @@ cdef class MediaDriver(Agent):
         self.started = True
 
     def _log_store(self):
-        """Make the store of logs. A thread frees files, in real time; what is simulated is freed at once."""
+        """Make the store of logs. A thread makes and frees files, in real time; in simulations this is done at once."""
         is_real = isinstance(self.memory, FileMemoryProvider) and isinstance(self.clock, SystemClock)
-        disposal = LogDisposal(self.memory, is_threaded=is_real)
-        return LogStore(self.memory, disposal, self.system, self.config.page_size, self.config.reserve_memory)
+        files = LogFiles(self.memory, is_threaded=is_real, on_made=self.on_logs_made)
+        return LogStore(files, self.system, self.config.page_size, self.config.reserve_memory)
+
+    def on_logs_made(self):
+        """Have the next duty cycle look after the files of logs that were made, from any thread."""
+        ordo_store_release_i32(&self.logs_are_made, 1)
+        self.network.wake()
 
     def _admission(self):
         config = self.config
@@ -220,7 +226,7 @@ cdef class MediaDriver(Agent):
         self.started = False
         self.ring.consumer_heartbeat_ms = -1
         self.conductor.close()
-        self.context.logs.disposal.close()
+        self.context.logs.close()
         self._release()
         if self.config.delete_directory_on_shutdown:
             self.memory.remove_directory(self.directory)
@@ -355,7 +361,7 @@ cdef class MediaDriver(Agent):
 
     cdef bint _python_is_due(self, int64_t now_ns) noexcept nogil:
         return (now_ns >= self.timer_deadline_ns or now_ns >= self.endpoint_deadline_ns
-                or self.receiver.setup_count > 0 or self.sender.waiting_count > 0
+                or ordo_load_acquire_i32(&self.logs_are_made) or self.receiver.setup_count > 0 or self.sender.waiting_count > 0
                 or self.ring.has_message())
 
     cdef int _python_work(self, int64_t now_ns) noexcept:
@@ -368,12 +374,16 @@ cdef class MediaDriver(Agent):
             else:
                 if self.name_is_pending:
                     work += self.conductor.retry()
-                work += self._read_commands()
+                if ordo_load_acquire_i32(&self.logs_are_made) or self.conductor.has_held_left:
+                    ordo_store_release_i32(&self.logs_are_made, 0)
+                    work += self.conductor.resume()
+                if self.clock.nano_time() - begun_ns < COMMANDS_NS:
+                    work += self._read_commands()
                 if self.clock.nano_time() - begun_ns >= COMMANDS_NS:
                     self.conductor.owes_others = True
                     self.endpoint_deadline_ns = now_ns
                     return work
-            if self.receiver.setup_count > 0 or self.sender.waiting_count > 0:
+            if self.receiver.setup_count > 0 or self.sender.waiting_count > 0 or self.conductor.has_images_left:
                 work += self.conductor.on_native_events()
             if now_ns >= self.timer_deadline_ns:
                 self.timer_deadline_ns = now_ns + <int64_t> self.config.timer_interval_ns
@@ -388,7 +398,7 @@ cdef class MediaDriver(Agent):
                 work += 1
             if work > 0 or now_ns >= self.endpoint_deadline_ns:
                 self.endpoint_deadline_ns = self.conductor.endpoint_work(now_ns)
-            if self.conductor.has_timers_left:
+            if self.conductor.has_timers_left or self.conductor.has_held_left or self.conductor.has_images_left:
                 self.endpoint_deadline_ns = now_ns
             self.name_is_pending = bool(self.conductor.waiting)
             if self.name_is_pending:
@@ -403,7 +413,7 @@ cdef class MediaDriver(Agent):
         it."""
         cdef int64_t until_ns = self.clock.nano_time() + COMMANDS_NS
         cdef int count = 0
-        while count < COMMANDS_PER_CYCLE_MAX and self.ring.read(self.conductor.on_command, 1):
+        while count < COMMANDS_PER_CYCLE_MAX and not self.conductor.held.is_full and self.ring.read(self.conductor.on_command, 1):
             count += 1
             if self.clock.nano_time() >= until_ns:
                 break
@@ -543,7 +553,8 @@ cdef class MediaDriver(Agent):
     cdef bint part_is_busy(self, int parts) noexcept nogil:
         cdef bint is_busy = False
         if parts & PART_CONDUCTOR:
-            is_busy = self.ring.has_message() or self._ipc_has_moved()
+            is_busy = (self.ring.has_message() or self._ipc_has_moved()
+                       or ordo_load_acquire_i32(&self.logs_are_made) != 0)
         if parts & PART_SENDER and not is_busy:
             if parts != PARTS_ALL:
                 self.sender_gate.enter()

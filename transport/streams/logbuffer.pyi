@@ -56,6 +56,14 @@ def create_log(
     path: str,
     *,
     term_length: int,
+    page_size: int = ...,
+    sparse: bool = True,
+    **fields: int,
+) -> LogBuffers: ...
+def begin_log(
+    mapped: Memory,
+    *,
+    term_length: int,
     mtu: int,
     initial_term_id: int,
     session_id: int,

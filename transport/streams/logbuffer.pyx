@@ -340,8 +340,26 @@ def open_log(MemoryProvider memory not None, path: str, writable: bool = True) -
 
 
 def create_log(
-    MemoryProvider memory not None,
-    path: str,
+    MemoryProvider memory not None, path: str, *, term_length: int, page_size: int = PAGE_SIZE_MIN,
+    sparse: bool = True, **fields: int
+) -> LogBuffers:
+    """Create a log buffer with all of its metadata filled; `fields` are those of `begin_log`.
+
+    The file must not exist yet, and is not left where a field is wrong.
+    """
+    check_term_length(term_length)
+    check_page_size(page_size)
+    mapped = memory.create(path, log_length_bytes(term_length, page_size), sparse)
+    try:
+        return begin_log(mapped, term_length=term_length, page_size=page_size, sparse=sparse, **fields)
+    except BaseException:
+        mapped.close()
+        memory.remove(path)
+        raise
+
+
+def begin_log(
+    Memory mapped not None,
     *,
     term_length: int,
     mtu: int,
@@ -356,7 +374,7 @@ def create_log(
     sparse: bool = True,
     **parameters: int,
 ) -> LogBuffers:
-    """Create a log buffer with all of its metadata filled (log-buffer.md §2). The file must not exist yet.
+    """Write all of the metadata of a log buffer (log-buffer.md §2) into zeroed memory of its length.
 
     `log_type` is LOG_TYPE_CONCURRENT, LOG_TYPE_EXCLUSIVE or LOG_TYPE_IMAGE. `term_id` and `term_offset` give the start
     position of a publication; an image has no tails, its header's term offset only. `parameters` are the informational
@@ -370,7 +388,7 @@ def create_log(
     unknown = set(parameters) - set(_PARAMETER_OFFSETS)
     if unknown:
         raise TransportError(f"log buffer has no parameter {sorted(unknown)[0]!r}")
-    cdef Memory mapped = memory.create(path, log_length_bytes(term_length, page_size), sparse)
+    _check_length(mapped.length_bytes, log_length_bytes(term_length, page_size), mapped.path)
     cdef uint8_t* metadata = mapped.data + mapped.length_bytes - METADATA_LENGTH
     ordo_put_i64(metadata + META_END_OF_STREAM_POSITION, END_OF_STREAM_UNKNOWN)
     ordo_put_i64(metadata + META_CORRELATION_ID, correlation_id)

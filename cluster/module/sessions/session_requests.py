@@ -209,6 +209,11 @@ class SessionRequests:
     def __len__(self) -> int:
         return len(self._requests)
 
+    @property
+    def is_any_under_way(self) -> bool:
+        """Whether a request waits for its response publication, or for what becomes of it."""
+        return bool(self._requests) or len(self._asked) > 0
+
     def on_connect_request(
         self, request: Any, image: Image, leadership: Leadership, leader_id: int, cluster_time: int
     ) -> None:

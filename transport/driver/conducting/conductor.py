@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from ordo.runtime.errors import (
@@ -26,6 +27,8 @@ from ordo.transport.driver.conducting.context import (
     DriverContext,
     format_address,
 )
+from ordo.transport.driver.conducting.held_commands import AddsPublication, HeldCommands
+from ordo.transport.driver.conducting.log_store import LogPending
 from ordo.transport.driver.conducting.publications import Publications
 from ordo.transport.driver.conducting.responses import Responses
 from ordo.transport.driver.conducting.subscriptions import Subscriptions
@@ -36,6 +39,8 @@ INVALID_PACKETS: Final = 14
 UNBLOCKED_COMMANDS: Final = 20
 ERROR_TEXT_MAX: Final = 2048
 WAITING_MAX: Final = 256
+HELD_NS: Final = 200_000
+"""So long a duty cycle executes commands whose logs are there."""
 TIMERS_NS: Final = 200_000
 """So long a duty cycle looks after the lifetimes of streams."""
 _NO_CORRELATION_ID: Final = 0
@@ -67,6 +72,11 @@ class Conductor:
         self._on_terminate = on_terminate
         self._start_gossip()
         self.waiting: list[commands.Command] = []
+        """The commands that wait for a name."""
+        self.held = HeldCommands()
+        """The commands that wait for a log, and those of the same clients behind them."""
+        self.has_held_left = False
+        """Whether commands whose logs may be there wait for the next cycles."""
         self._timers: Iterator[None] = iter(())
         self.has_timers_left = False
         """Whether streams wait for the next cycles to have their timers looked at."""
@@ -114,11 +124,22 @@ class Conductor:
             unknown = TransportError(f"unknown command type_id={type_id}: a newer client, or not one of ours")
             self._refuse(_NO_CORRELATION_ID, ErrorCode.UNKNOWN_COMMAND_TYPE_ID, unknown)
             return
-        self._execute(command)
+        self._take(command)
 
-    def _execute(self, command: commands.Command) -> None:
+    def _take(self, command: commands.Command) -> None:
+        """Execute a command, or hold it behind those of its client that wait for a log."""
+        if self.held.must_hold(command):
+            self.held.append(command)
+            self._prepare(command)
+        elif not self._execute(command):
+            self.held.append(command)
+
+    def _execute(self, command: commands.Command) -> bool:
+        """Execute a command; return False if it waits for a log."""
         try:
             self._handlers[type(command)](command)
+        except LogPending:
+            return False
         except ResolutionPending as error:
             if len(self.waiting) < WAITING_MAX:
                 self.waiting.append(command)
@@ -127,13 +148,42 @@ class Conductor:
                 self._refuse(command.correlation_id, ErrorCode.GENERIC_ERROR, refusal)
         except Exception as error:
             self._refuse(command.correlation_id, error_code(error), error)
+        return True
 
     def retry(self) -> int:
-        """Retry the commands that wait for a name, in order; return how many were answered."""
+        """Retry the commands that wait for a name, in order; return how many do not any more."""
         waiting, self.waiting = self.waiting, []
         for command in waiting:
-            self._execute(command)
+            self._take(command)
         return len(waiting) - len(self.waiting)
+
+    def resume(self) -> int:
+        """Execute held commands whose logs are there, as many as a cycle has time for; return how many it did."""
+        self.context.logs.collect()
+        until_ns = self.context.clock.now() + HELD_NS
+        count = 0
+        self.has_held_left = False
+        for client_id in self.held.clients():
+            while (command := self.held.first(client_id)) is not None and self._is_prepared(command):
+                if self.context.clock.now() >= until_ns:
+                    self.has_held_left = True
+                    return count
+                if not self._execute(command):
+                    break
+                self.held.remove_first(client_id)
+                count += 1
+        return count
+
+    def _is_prepared(self, command: commands.Command) -> bool:
+        return not isinstance(command, AddsPublication) or self.publications.is_prepared(command.correlation_id)
+
+    def _prepare(self, command: commands.Command) -> None:
+        """Have the log made that a command will need, before its turn comes; what is wrong with it is told then."""
+        if isinstance(command, AddsPublication):
+            is_exclusive = isinstance(command, commands.AddExclusivePublication)
+            with suppress(OrdoError):
+                uri = ChannelUri.parse(command.channel).check_publication()
+                self.publications.prepare(command.correlation_id, command.stream_id, uri, is_exclusive)
 
     def _refuse(self, correlation_id: int, code: ErrorCode, error: Exception) -> None:
         self.context.record_error(error)
@@ -276,7 +326,9 @@ class Conductor:
             self.subscriptions.remove_client(client.client_id)
             self.clients.remove_client(client.client_id)
             self.waiting = [command for command in self.waiting if command.client_id != client.client_id]
-        for error in self.context.logs.disposal.take_errors():
+            for command in self.held.remove_client(client.client_id):
+                self.publications.forget(command.correlation_id)
+        for error in self.context.logs.files.take_errors():
             self.context.record_error(error)
         if not self.has_timers_left:
             self._timers = self._timer_steps(now_ns, epoch_ms)
@@ -350,6 +402,11 @@ class Conductor:
         self.publications.publish_errors()
         self.responses.on_response_setups(self.context.sender.take_response_setups())
         return self.subscriptions.images.on_setups()
+
+    @property
+    def has_images_left(self) -> bool:
+        """Whether images whose logs are there wait for the next cycles."""
+        return self.subscriptions.images.has_logs
 
     def close(self) -> None:
         """Close sockets and log."""

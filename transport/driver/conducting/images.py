@@ -5,11 +5,14 @@ See transport-wire.md §5 and §6.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from ordo.runtime.errors import RegistrationError
 from ordo.runtime.native.counters import Counter
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.security.authentication import KEY_NAME_MARK
 from ordo.transport.control.commands import ErrorCode
 from ordo.transport.driver.conducting.context import (
@@ -21,6 +24,7 @@ from ordo.transport.driver.conducting.context import (
     StreamName,
     format_address,
 )
+from ordo.transport.driver.conducting.log_store import LogPending
 from ordo.transport.driver.flow.congestion import ReceiveWindow
 from ordo.transport.driver.flow.loss import LossDetector
 from ordo.transport.driver.receiving.publication_image import PublicationImage
@@ -48,6 +52,20 @@ def _identity_of(setup: Setup) -> str:
     return f"{address}{KEY_NAME_MARK}{name}" if name else address
 
 
+def _position_of(setup: Setup) -> int:
+    """Return where a publisher was when it sent a SETUP."""
+    terms: int = (setup.active_term_id - setup.initial_term_id) & 0xFFFFFFFF
+    return terms * setup.term_length + int(setup.term_offset)
+
+
+@dataclass
+class AskedImage:
+    """An image that a SETUP asks for, with the correlation id that it will have, once its log is asked for."""
+
+    setup: Setup
+    correlation_id: int = NULL_VALUE
+
+
 class Images:
     """All images; `subscriptions` are those that read them."""
 
@@ -58,6 +76,8 @@ class Images:
         """The images by correlation id."""
         self._by_endpoint: dict[ReceiveEndpoint, dict[tuple[int, int], list[PublicationImage]]] = {}
         """The images of a socket by session and stream, including those that it does not receive any more."""
+        self._awaited: deque[AskedImage] = deque()
+        """The images whose logs are being made, in the order in which they were asked for."""
         reserved = context.config.counters_reserved
         self.counters_reserved = (context.counters.max_counter_id + 1) // 4 if reserved is None else reserved
 
@@ -68,23 +88,40 @@ class Images:
 
         The rest waits for the next cycle.
         """
-        clock, receiver = self.context.clock, self.context.receiver
+        clock = self.context.clock
         until_ns = clock.now() + SETUPS_NS
         count = 0
-        while count < SETUPS_PER_CYCLE_MAX and (setups := receiver.take_setups(1)):
-            self._on_setup(setups[0])
+        while count < SETUPS_PER_CYCLE_MAX and (asked := self._take_asked()) is not None:
+            self._on_setup(asked)
             count += 1
             if clock.now() >= until_ns:
                 break
         return count
 
-    def _on_setup(self, setup: Setup) -> None:
+    @property
+    def has_logs(self) -> bool:
+        """Whether an image waits for nothing but its turn."""
+        return bool(self._awaited) and not self.context.logs.is_pending(self._log_path(self._awaited[0].correlation_id))
+
+    def _take_asked(self) -> AskedImage | None:
+        """Return the next image to build: one whose log is there, else one that was not looked at yet."""
+        if self.has_logs:
+            return self._awaited.popleft()
+        setups = self.context.receiver.take_setups(1)
+        return AskedImage(setups[0]) if setups else None
+
+    def _on_setup(self, asked: AskedImage) -> None:
+        setup = asked.setup
         is_built = False
         try:
-            is_built = self._build(setup)
+            is_built = self._build(asked)
+        except LogPending:
+            self._awaited.append(asked)  # its session stays marked as in the making
+            return
         except Exception as error:
             self.context.record_error(error)
         if not is_built:
+            self.context.logs.drop(self._log_path(asked.correlation_id))
             endpoint = setup.transport.endpoint
             if self._is_full(endpoint, setup.stream_id):
                 endpoint.mark(setup.session_id, setup.stream_id, SESSION_NO_INTEREST)
@@ -92,8 +129,10 @@ class Images:
                 endpoint.unmark(setup.session_id, setup.stream_id)
             self.context.receiver.release(setup)
 
-    def _build(self, setup: Setup) -> bool:
-        endpoint = setup.transport.endpoint
+    def _build(self, asked: AskedImage) -> bool:
+        setup, endpoint = asked.setup, asked.setup.transport.endpoint
+        if setup.transport not in endpoint.transports:
+            return False  # closed while the log was made
         links = [
             link
             for link in self.subscriptions.links.of_stream(endpoint, setup.stream_id)
@@ -114,11 +153,16 @@ class Images:
                 f"{links[0].channel!r}"
             )
             return False
+        if asked.correlation_id == NULL_VALUE:
+            asked.correlation_id = self.context.next_correlation_id()
+        self.context.logs.prepare(
+            self._log_path(asked.correlation_id), setup.term_length, parameters.sparse, _position_of(setup)
+        )
         self._check_ttl(setup, links[0])
         key = setup.session_id, setup.stream_id
         for older in self._by_endpoint.get(endpoint, {}).get(key, ()):
             older.supersede()
-        image = self._create(setup, links, window)
+        image = self._create(asked, links, window)
         self.all[image.correlation_id] = image
         self._by_endpoint.setdefault(endpoint, {}).setdefault(key, []).append(image)
         self._tell_state(image, "ACTIVE")
@@ -141,14 +185,16 @@ class Images:
         if setup.transport.is_multicast and setup.ttl > own:
             self.context.system.add(TTL_ASYMMETRY)
 
-    def _create(self, setup: Setup, links: list[Any], window: int) -> PublicationImage:
+    def _log_path(self, correlation_id: int) -> str:
+        return f"{self.context.directory}/images/{correlation_id}.logbuffer"
+
+    def _create(self, asked: AskedImage, links: list[Any], window: int) -> PublicationImage:
         context, config = self.context, self.context.config
-        correlation_id = context.next_correlation_id()
+        setup, correlation_id = asked.setup, asked.correlation_id
         parameters = links[0].parameters
         is_group = self._is_group(setup, parameters)
         log = self._create_log(setup, correlation_id, parameters, window, is_group)
-        terms = (setup.active_term_id - setup.initial_term_id) & 0xFFFFFFFF
-        position = terms * setup.term_length + setup.term_offset
+        position = _position_of(setup)
         stream = StreamName(correlation_id, setup.session_id, setup.stream_id, links[0].channel)
         try:
             counters = self._counters(stream, links[0].client_id, position, parameters.is_cubic)
@@ -213,10 +259,9 @@ class Images:
     def _create_log(
         self, setup: Setup, correlation_id: int, parameters: Any, window: int, is_group: bool
     ) -> LogBuffers:
-        terms = (setup.active_term_id - setup.initial_term_id) & 0xFFFFFFFF
         return self.context.logs.create(
-            f"{self.context.directory}/images/{correlation_id}.logbuffer",
-            terms * setup.term_length + setup.term_offset,
+            self._log_path(correlation_id),
+            _position_of(setup),
             term_length=setup.term_length,
             mtu=setup.mtu,
             initial_term_id=setup.initial_term_id,

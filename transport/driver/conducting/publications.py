@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ordo.runtime.errors import ChannelError, RegistrationError
 from ordo.runtime.native.sentinels import NULL_VALUE
@@ -85,14 +85,54 @@ class Publications:
         if declared is not None and declared != stream_id:
             raise ChannelError(f"channel {str(uri)!r} has stream-id={declared}, the command has stream_id={stream_id}")
         parameters = publication_parameters(uri, self.context.config, self.tagged(uri))
-        if uri.is_ipc:
-            publication: Publication = self._add_ipc(client_id, correlation_id, stream_id, uri, parameters, exclusive)
-        else:
-            publication = self._add_network(client_id, correlation_id, stream_id, uri, parameters, exclusive)
+        self._prepare(correlation_id, stream_id, uri, parameters, exclusive)
+        try:
+            add = self._add_ipc if uri.is_ipc else self._add_network
+            publication = add(client_id, correlation_id, stream_id, uri, parameters, exclusive)
+        finally:  # where it is refused, or shares one that was added meanwhile
+            self.forget(correlation_id)
         publication.reference_count += 1
         self.links[correlation_id] = PublicationLink(correlation_id, client_id, publication)
         self._announce(correlation_id, publication, exclusive)
         return publication
+
+    def prepare(self, correlation_id: int, stream_id: int, uri: ChannelUri, exclusive: bool) -> None:
+        """Have the log of a publication made that is added soon, unless it shares one.
+
+        Raises what `add` would, and LogPending.
+        """
+        parameters = publication_parameters(uri, self.context.config, self.tagged(uri))
+        self._prepare(correlation_id, stream_id, uri, parameters, exclusive)
+
+    def _prepare(
+        self, correlation_id: int, stream_id: int, uri: ChannelUri, parameters: PublicationParameters, exclusive: bool
+    ) -> None:
+        shared = self._find_shared(uri, stream_id, parameters)  # raises first where a name is not known yet
+        if shared is not None and not exclusive:
+            return
+        path, start = self._log_path(correlation_id), _start_position(parameters)
+        self.context.logs.prepare(path, parameters.term_length, parameters.sparse, start)
+
+    def _find_shared(self, uri: ChannelUri, stream_id: int, parameters: PublicationParameters) -> Publication | None:
+        """Return the publication that one of a channel and stream would share, or None."""
+        if uri.is_ipc:
+            return _shared(self._ipc_of(stream_id), parameters)
+        endpoint = self.endpoints.known(uri)
+        return None if endpoint is None else _shared(self._streams.get((endpoint, stream_id), {}).values(), parameters)
+
+    def _ipc_of(self, stream_id: int) -> list[IpcPublication]:
+        return [p for p in self.ipc.values() if p.stream_id == stream_id and (p.is_active or p.is_draining)]
+
+    def forget(self, correlation_id: int) -> None:
+        """Let go of the log of a publication that is not added after all, if one was prepared."""
+        self.context.logs.drop(self._log_path(correlation_id))
+
+    def is_prepared(self, correlation_id: int) -> bool:
+        """Return whether no log is being made for a publication."""
+        return not self.context.logs.is_pending(self._log_path(correlation_id))
+
+    def _log_path(self, correlation_id: int) -> str:
+        return f"{self.context.directory}/publications/{correlation_id}.logbuffer"
 
     def _announce(self, correlation_id: int, publication: Publication, exclusive: bool) -> None:
         ready = OnExclusivePublicationReady if exclusive else OnPublicationReady
@@ -120,12 +160,11 @@ class Publications:
         parameters: PublicationParameters,
         exclusive: bool,
     ) -> IpcPublication:
-        same_stream = [p for p in self.ipc.values() if p.stream_id == stream_id and (p.is_active or p.is_draining)]
-        if not exclusive:
-            for shared in same_stream:
-                if shared.is_active and not shared.is_exclusive and _responds_alike(shared, parameters):
-                    check_same(uri, parameters, shared.parameters, shared.session_id)
-                    return shared
+        same_stream = self._ipc_of(stream_id)
+        shared = None if exclusive else _shared(same_stream, parameters)
+        if shared is not None:
+            check_same(uri, parameters, shared.parameters, shared.session_id)
+            return shared
         session_id = self._session_id(parameters, {p.session_id for p in same_stream}, uri)
         parameters, log = self._create_log(correlation_id, stream_id, session_id, parameters, exclusive, group=False)
         position = _start_position(parameters)
@@ -162,12 +201,11 @@ class Publications:
         endpoint, spec = self.endpoints.find(uri, parameters, correlation_id)
         try:
             same = self._streams.get((endpoint, stream_id), {})
-            if not exclusive:
-                for shared in same.values():
-                    if shared.is_active and not shared.is_exclusive and _responds_alike(shared, parameters):
-                        check_same(uri, parameters, shared.parameters, shared.session_id)
-                        shared.allow_setups(parameters.setup_limit)
-                        return shared
+            shared = None if exclusive else _shared(same.values(), parameters)
+            if shared is not None:
+                check_same(uri, parameters, shared.parameters, shared.session_id)
+                shared.allow_setups(parameters.setup_limit)
+                return shared
             session_id = self._session_id(parameters, same.keys(), uri)
             return self._create_network(
                 client_id, correlation_id, stream_id, session_id, uri, spec, endpoint, parameters, exclusive
@@ -235,7 +273,7 @@ class Publications:
             parameters = parameters.with_start(self.context.random.randrange(-(1 << 31), 1 << 31))
         assert parameters.initial_term_id is not None
         log = self.context.logs.create(
-            f"{self.context.directory}/publications/{correlation_id}.logbuffer",
+            self._log_path(correlation_id),
             term_length=parameters.term_length,
             mtu=parameters.mtu,
             initial_term_id=parameters.initial_term_id,
@@ -480,11 +518,20 @@ class Publications:
             publication.log.close()
 
 
-def _responds_alike(publication: Publication, asked: PublicationParameters) -> bool:
-    return publication.parameters.response_correlation_id == asked.response_correlation_id
+PublicationT = TypeVar("PublicationT", NetworkPublication, IpcPublication)
+
+
+def _shared(same: Iterable[PublicationT], asked: PublicationParameters) -> PublicationT | None:
+    """Return the publication of a stream that is shared with one that was asked for."""
+    for one in same:
+        responds_alike = one.parameters.response_correlation_id == asked.response_correlation_id
+        if one.is_active and not one.is_exclusive and responds_alike:
+            return one
+    return None
 
 
 def _start_position(parameters: PublicationParameters) -> int:
-    assert parameters.initial_term_id is not None
+    if parameters.initial_term_id is None:
+        return 0
     terms = (parameters.term_id - parameters.initial_term_id) & 0xFFFFFFFF
     return terms * parameters.term_length + parameters.term_offset

@@ -74,6 +74,10 @@ class SendEndpoints:
         self._context.sender.add_endpoint(endpoint)
         return endpoint, spec
 
+    def known(self, uri: ChannelUri) -> SendEndpoint | None:
+        """Return the send endpoint that a channel shares, or None where it would open one."""
+        return self._index.find(parse_udp(uri, self._context.names))
+
     def _open(self, spec: UdpChannelSpec, parameters: PublicationParameters) -> SendEndpoint:
         config, network = self._context.config, self._context.send_network
         ttl = spec.uri.integer("ttl", config.multicast_ttl)
