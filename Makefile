@@ -30,7 +30,7 @@ chosen = $(or $(addprefix $(1)-,$(filter $(call others,$(1)),$($(2)))),\
 
 .DEFAULT_GOAL := help
 .PHONY: help build extras verify style fix test test-deterministic test-processes test-under-load nightly demo bench budget bench-transport bench-peers bench-attacks sim seeds explore test-thorough test-soak soak test-faults test-nemesis test-sessions test-debug sanitized fuzz test-asan \
-	bench-kafka bench-readers bench-standby bench-replays bench-search bench-messages bench-pipeline bench-memory bench-streaming debug clean docs site coverage test-python test-wheel test-releases test-stores test-clients test-mutants test-aeron-suite test-arm64 test-docker test-kubernetes pictures release
+	bench-kafka bench-readers bench-standby bench-replays bench-search bench-buffers bench-messages bench-pipeline bench-memory bench-streaming debug clean docs site coverage test-python test-wheel test-releases test-stores test-clients test-mutants test-aeron-suite test-arm64 test-docker test-kubernetes pictures release
 
 # What follows ## is in `make help`, what follows #: with ALL=1 only.
 help:
@@ -242,6 +242,9 @@ bench-replays: build #: measure a reader that catches up with an archive, beside
 
 bench-search: build #: measure how long a number or a time is looked for in 100 GiB of log; ARGS="--gib 10"
 	$(BIN)/python -m benchmarks.log_search $(ARGS)
+
+bench-buffers: build #: measure the longest duty cycle while streams and sessions begin and end; JSON=file ARGS="--streams 200 --sessions 200"
+	$(BIN)/python -m benchmarks.log_buffers $(if $(JSON),--json $(JSON)) $(ARGS)
 
 bench-messages: build .venv/.all #: measure codecs of messages beside struct, msgspec (if installed), protobuf and Java's SBE in one run; JSON=file keeps the figures
 	$(BIN)/python -m benchmarks.messages $(if $(JSON),--json $(JSON)) $(ARGS)
