@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _SESSION_MESSAGE = struct.Struct("<HHHHqqq")
 _BLOCK_LENGTH = struct.Struct("<H")
-NO_FLAGS = -(2**31)
 """The flags of a cluster action from a release of Aeron that had none."""
 
 
@@ -204,7 +203,7 @@ def decode_entry(position: int, record: bytes) -> LogEntry | None:
 
 def is_snapshot(entry: LogEntry) -> bool:
     """Return whether an entry of kind CLUSTER_ACTION has members take a snapshot."""
-    return entry.values.action == codecs.ClusterAction.SNAPSHOT and entry.values.flags in (0, NO_FLAGS)
+    return codecs.is_snapshot_order(entry.values)
 
 
 def _find_app_version(position: int, record: bytes, values: records.ConsumerCommand) -> LogEntry | None:

@@ -27,6 +27,7 @@ from ordo.cluster.wire.counters.counter_types import (
     successor_of,
     transfer_value,
 )
+from ordo.cluster.wire.levels import FIRST_LEVEL, SEQUENCE_LEVEL
 from ordo.cluster.wire.ordo_codecs import MembershipChange
 from ordo.cluster.wire.succession import IS_OVER
 from ordo.runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, OrdoError, OutcomeUnknownError
@@ -120,6 +121,28 @@ def take_snapshot(member: MemberAccess, timeout_s: float = SNAPSHOT_TIMEOUT_S) -
         )
     reason = _why_no_snapshot(member, found_before) or f"member {member.member_id} does not say why; see `ordo errors`"
     raise ClusterError(f"no snapshot was taken: {reason}")
+
+
+def order_standby_snapshot(member: MemberAccess, timeout_s: float = QUERY_TIMEOUT_S) -> None:
+    """Have the standbys of the cluster take a snapshot; return once this member, its leader, has it in its log.
+
+    Raises ClusterError when the member does not lead, is busy, or stops leading before; also where the log cannot have
+    the order yet, OutcomeUnknownError when it takes too long.
+    """
+    level = member.ask(ordo_codecs.VERSIONS_QUERY, {}, ordo_codecs.VERSIONS_RESPONSE, timeout_s).protocol_level
+    if level < SEQUENCE_LEVEL:
+        raise ClusterError(
+            f"standbys take no snapshots of their own in a log of protocol level {max(level, FIRST_LEVEL)}, but from "
+            f"level {SEQUENCE_LEVEL} on: update all members (`ordo cluster versions`)"
+        )
+    _set_toggle(member, ControlToggle.STANDBY_SNAPSHOT)
+
+    def done() -> bool:
+        return member.counters.value(CounterType.CONTROL_TOGGLE) != ControlToggle.STANDBY_SNAPSHOT
+
+    await_done(done, f"member {member.member_id} did not take the order", timeout_s)
+    if member.counters.value(CounterType.CONTROL_TOGGLE) in (ControlToggle.INACTIVE, NOT_THERE):
+        raise ClusterError(f"member {member.member_id} stopped leading meanwhile: give the order again")
 
 
 def _list_refusals(member: MemberAccess) -> list[str]:

@@ -229,13 +229,23 @@ def _change(target: Target, change: str, member_id: int, timeout_s: float, as_js
 
 @cluster_app.command()
 @reaching
-def snapshot(target: Target, timeout: TimeoutOption = SNAPSHOT_TIMEOUT_S, as_json: DoneOption = False) -> None:
+def snapshot(
+    target: Target,
+    standbys: Annotated[
+        bool, typer.Option("--standbys", help="Have the standbys take one, and no member; returns once it is ordered.")
+    ] = False,
+    timeout: TimeoutOption = SNAPSHOT_TIMEOUT_S,
+    as_json: DoneOption = False,
+) -> None:
     """Take a snapshot on every node."""
     from ordo.cluster.admin import orders
 
     with target.leader(timeout) as leader:
-        orders.take_snapshot(leader, timeout)
-    _tell("snapshot taken", as_json, leader)
+        if standbys:
+            orders.order_standby_snapshot(leader, timeout)
+        else:
+            orders.take_snapshot(leader, timeout)
+    _tell("ordered: standbys take a snapshot when they come to it" if standbys else "snapshot taken", as_json, leader)
 
 
 @cluster_app.command()

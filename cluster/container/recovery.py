@@ -38,6 +38,8 @@ class Recovery(NamedTuple):
     """The id of the log's recording; negative until the node records it."""
     positions: list[Counter]
     """The counters that `ContainerLoop.follow` takes: commit position, term that the member leads, service position."""
+    is_standby: bool
+    """Whether the node is a standby, whose log another cluster's members send."""
 
 
 def find_recovery(counters: CountersReader, cluster_id: int, service_id: int) -> Recovery | None:
@@ -48,7 +50,8 @@ def find_recovery(counters: CountersReader, cluster_id: int, service_id: int) ->
     described = counters.describe(ids[0])
     assert described is not None
     log_recording, *positions = (counters.counter(counter_id) for counter_id in ids[1:])
-    return Recovery(_snapshot_point(described.key, service_id), log_recording, positions)
+    is_standby = find_counter(counters, CounterType.STANDBY_SNAPSHOTS, cluster_id) >= 0
+    return Recovery(_snapshot_point(described.key, service_id), log_recording, positions, is_standby)
 
 
 def _snapshot_point(key: bytes, service_id: int) -> SnapshotPoint | None:

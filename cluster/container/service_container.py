@@ -40,7 +40,7 @@ from ordo.cluster.container.tables.consumers import ContainerConsumers
 from ordo.cluster.container.tables.message_numbers import MessageNumbers
 from ordo.cluster.container.versions import ServiceVersions, VersionSwitch
 from ordo.cluster.wire import codecs, ordo_codecs
-from ordo.cluster.wire.codecs import ClusterAction, find_time_unit
+from ordo.cluster.wire.codecs import find_time_unit
 from ordo.cluster.wire.counters.component_errors import ComponentErrors
 from ordo.cluster.wire.counters.mark_file import ComponentType, container_mark_file_name
 from ordo.cluster.wire.log_index.entries import SPACING_BYTES
@@ -417,10 +417,16 @@ class ServiceContainer(ContainerLoop):
             then()
 
     def _on_action(self, event: records.ClusterActionRequest, position: int) -> None:
-        if event.action == ClusterAction.SNAPSHOT and event.flags in (0, -(2**31)):
+        if codecs.is_snapshot_order(event):
             self.sequence.pass_snapshot()
             self.note_place_next()
             self._take_snapshot(position)
+        elif self._is_standby and codecs.is_snapshot_order(event, is_standby=True):
+            self._take_snapshot(position)  # members do nothing here, so nothing of the state may change
+
+    @property
+    def _is_standby(self) -> bool:
+        return self._recovery is not None and self._recovery.is_standby
 
     def _take_snapshot(self, position: int) -> None:
         self.snapshots.take(position)

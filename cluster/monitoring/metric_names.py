@@ -94,6 +94,9 @@ NODE_METRICS: dict[int, Metric] = {
     CounterType.STANDBY_SOURCE_MEMBER: _gauge(
         "standby_source_member", "Of a standby: the member whose archive sends the log; -1: none does"
     ),
+    CounterType.STANDBY_SNAPSHOTS: _counter(
+        "standby_snapshots", "Of a standby: snapshots that it alone was ordered to take, since the start"
+    ),
     CounterType.CLOCK_AHEAD: _gauge(
         "clock_ahead_seconds", "How far this machine's clock is ahead of cluster time, which is slewed", 0.001
     ),

@@ -51,6 +51,12 @@ class ClusterAction(IntEnum):
     SNAPSHOT = 2
 
 
+OF_STANDBYS = 1
+"""The flags of an order to take a snapshot that is for standbys alone."""
+NO_FLAGS = -(2**31)
+"""The flags of an order that has none, as releases of Aeron write it that did not know them."""
+
+
 class SnapshotMark(IntEnum):
     BEGIN = 0
     SECTION = 1
@@ -338,3 +344,9 @@ _SCHEMAS = {SCHEMA_ID: MESSAGES}
 def decode(buffer: Buffer) -> tuple[Message, Any] | None:
     """As `ordo.runtime.sbe.decode_one_of`, for messages of the cluster's schema."""
     return decode_one_of(_SCHEMAS, buffer)
+
+
+def is_snapshot_order(values: records.ClusterActionRequest, *, is_standby: bool = False) -> bool:
+    """Return whether a ClusterActionRequest of the log has a node take a snapshot (cluster-consensus.md §16.4)."""
+    flags = (0, NO_FLAGS, OF_STANDBYS) if is_standby else (0, NO_FLAGS)
+    return values.action == ClusterAction.SNAPSHOT and values.flags in flags

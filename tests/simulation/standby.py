@@ -13,6 +13,7 @@ from unittest import mock
 from ordo.archive.client import settings
 from ordo.cluster.module.state.state_store import StateStore
 from ordo.cluster.node.node import Node, NodeSeams
+from ordo.cluster.wire.counters.counter_types import ControlToggle
 from ordo.runtime.native.clock import VirtualClock
 from ordo.salvage.holdings import examine
 from ordo.salvage.new_epoch import Recovered, go_on_alone
@@ -20,6 +21,7 @@ from ordo.standby.feed import Primary
 from ordo.standby.node import StandbyNode
 from tests.simulation.damage import storage_of
 from tests.simulation.history import Executed, Violation
+from tests.simulation.invariants import SnapshotsAreOfTheLog
 from tests.simulation.invariants.new_epoch_continues import NewEpochContinues
 from tests.simulation.nodes import PORT, SimulatedNode, node_address
 from tests.simulation.options import Options
@@ -78,6 +80,8 @@ class StandbyWorld(World):
         self.actors.append(self.standby)
         self.new_epoch: NewEpochContinues | None = None
         self._copied: list[Executed] = []
+        (self._snapshots,) = (one for one in self.invariants if isinstance(one, SnapshotsAreOfTheLog))
+        self._taken: list[int] = []
 
     def make_standby(self, member_id: int) -> SimulatedStandby:
         return SimulatedStandby(self, member_id)
@@ -129,6 +133,16 @@ class StandbyWorld(World):
     def on_snapshot(self, member_id: int, position: int, digest: str) -> None:
         if member_id != self.standby.member_id:
             super().on_snapshot(member_id, position, digest)
+        elif self.new_epoch is None:
+            self._taken.append(position)
+        elif position in self._snapshots.of_standbys:
+            self.fail(f"the promoted standby took the snapshot at {position}, which was for standbys alone")
+
+    def order_standby_snapshot(self) -> None:
+        """As `ordo cluster snapshot --standbys` does."""
+        leader = self.leader()
+        if leader is not None and leader.ask(ControlToggle.STANDBY_SNAPSHOT):
+            self.count_fault("snapshot of standbys ordered")
 
     def check_copied(self) -> None:
         """What the standby has executed is what the members have. Raises Violation."""
@@ -138,6 +152,8 @@ class StandbyWorld(World):
                 raise Violation(f"the standby executed {record.text!r} at {record.position}")
         if not self._copied:
             raise Violation("the standby executed nothing")
+        for _ in self._snapshots.of_standbys.intersection(self._taken):
+            self.count_fault("snapshot of standbys taken")
 
 
 def run_standby(seed: int, options: Options) -> StandbyWorld:
@@ -162,6 +178,8 @@ def _follow(world: StandbyWorld, random: Random) -> None:
     world.standby.prepare()
     world.standby.boot()
     for _ in range(random.randrange(3, 7)):
+        world.run(random.randrange(PAUSE_NS_MAX))
+        world.order_standby_snapshot()
         world.run(random.randrange(PAUSE_NS_MAX))
         victim = random.choice([*world.nodes, world.standby])
         if victim.is_alive:

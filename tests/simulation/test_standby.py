@@ -13,6 +13,7 @@ from ordo.cluster.module.log.ingress_gate import IngressGate
 from ordo.cluster.module.state.folder_rows import Claim, FolderRows, claim
 from ordo.cluster.module.state.own_member import OwnMember
 from ordo.cluster.module.state.state_store import StateStore
+from ordo.cluster.wire import codecs, records
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.consensus.standby import StandbyCore
 from ordo.salvage.holdings import Findings, Recordings
@@ -43,6 +44,25 @@ LOSSY = Options(
 @pytest.mark.parametrize("seed", few_of(range(1, 7), [1]))
 def test_a_standby_goes_on_with_what_was_told(seed: int) -> None:
     run_standby(seed, LOSSY)
+
+
+def test_a_standby_goes_on_with_a_snapshot_that_it_alone_took() -> None:
+    faults = [run_standby(seed, LOSSY).trace.tally for seed in (1, 2, 3)]
+    assert all(found["snapshot of standbys ordered"] for found in faults)
+    assert any(found["snapshot of standbys taken"] for found in faults)
+
+
+def test_a_member_that_takes_a_snapshot_of_standbys_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both of its halves take the order for one to the members."""
+    original = codecs.is_snapshot_order
+
+    def is_snapshot_order(values: records.ClusterActionRequest, *, is_standby: bool = False) -> bool:
+        return original(values, is_standby=True)
+
+    monkeypatch.setattr(codecs, "is_snapshot_order", is_snapshot_order)
+    with pytest.raises(Violation, match="which is for standbys alone"):
+        for seed in (1, 2, 3):
+            run_standby(seed, LOSSY)
 
 
 def test_a_copy_that_any_node_takes_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.codecs import ClusterAction
 from ordo.cluster.wire.counters.counter_types import ControlToggle, ModuleState, is_transfer, successor_of
-from ordo.cluster.wire.levels import SUCCESSION_LEVEL
+from ordo.cluster.wire.levels import SEQUENCE_LEVEL, SUCCESSION_LEVEL
 from ordo.cluster.wire.succession import find_successor
 from ordo.runtime.native.sentinels import NULL_VALUE
 
@@ -95,7 +95,16 @@ class ClusterControl:
                 self._effects.end_reads()
             if self.successor and self._host.is_leader:
                 self._counters.control_toggle.set(ControlToggle.SUCCEEDED)
-        return bool(action == ClusterAction.SNAPSHOT and values.flags == 0)
+        return self._calls_for_snapshot(values)
+
+    def _calls_for_snapshot(self, values: records.ClusterActionRequest) -> bool:
+        """Return whether this node takes a snapshot; its services decide alike, by the counter of a standby."""
+        ordered = self._counters.standby_snapshots
+        if ordered is not None and codecs.is_snapshot_order(values, is_standby=True):
+            if values.flags == codecs.OF_STANDBYS:
+                ordered.increment()
+            return True
+        return codecs.is_snapshot_order(values)
 
     def _suspend(self, is_suspended: bool) -> None:
         """Suspend or resume. The leader restarts all session timeouts, since no session was heard meanwhile."""
@@ -188,6 +197,9 @@ class ClusterControl:
                 self._effects.update_ingress()
         elif order == ControlToggle.SNAPSHOT and self._snapshot_position == NULL_VALUE:
             self._snapshot_position = max(self._append(ClusterAction.SNAPSHOT), NULL_VALUE)
+        elif order == ControlToggle.STANDBY_SNAPSHOT and self._newest_level() >= SEQUENCE_LEVEL:
+            if self._append(ClusterAction.SNAPSHOT, codecs.OF_STANDBYS) > 0:
+                self._counters.control_toggle.compare_and_set(order, ControlToggle.NEUTRAL)
         elif order == ControlToggle.SHUTDOWN:
             position = self._append(ClusterAction.SNAPSHOT)
             if position > 0:
@@ -196,7 +208,7 @@ class ClusterControl:
             self._end_cluster(self._sequencer.commit_position, now_ns)
         elif is_transfer(order):
             self._transfer.begin_asked(order, now_ns)
-        elif order not in (ControlToggle.SNAPSHOT, ControlToggle.INACTIVE):  # one of Aeron's that nobody takes here
+        elif order not in (ControlToggle.SNAPSHOT, ControlToggle.INACTIVE):  # one that nobody takes here
             self._counters.control_toggle.compare_and_set(order, ControlToggle.NEUTRAL)
 
     def _end_cluster(self, position: int, now_ns: int) -> None:

@@ -56,6 +56,7 @@ TOGGLES_WANTED = (
     ControlToggle.SNAPSHOT,
     ControlToggle.SHUTDOWN,
     ControlToggle.ABORT,
+    ControlToggle.STANDBY_SNAPSHOT,
 )
 LOOKS = (codecs.CLUSTER_MEMBERS_QUERY, ordo_codecs.VERSIONS_QUERY)
 """Questions that change nothing."""

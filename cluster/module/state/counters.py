@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ordo.cluster.wire.counters.counter_types import ControlToggle, CounterType, ModuleState, NodeRole, service_key
 from ordo.cluster.wire.log_index.index_counters import INDEX_COUNTERS
@@ -32,6 +32,14 @@ class LowestPosition:
         return min(one.value for one in self._positions)
 
 
+class SnapshotDurations(NamedTuple):
+    """How long snapshots took."""
+
+    longest: Counter
+    exceeded: Counter
+    """How many took longer than SNAPSHOT_THRESHOLD_NS."""
+
+
 class ModuleCounters:
     """The module's counters, allocated once at start.
 
@@ -51,7 +59,7 @@ class ModuleCounters:
         self.module_state = counter(CounterType.MODULE_STATE, "Consensus Module state", ModuleState.INIT)
         self.role = counter(CounterType.NODE_ROLE, "Cluster node role", NodeRole.FOLLOWER)
         self.control_toggle = counter(CounterType.CONTROL_TOGGLE, "Cluster control toggle", ControlToggle.INACTIVE)
-        self._add_counters_of_durations(counter)
+        self._add_counters_of_durations(counter, is_standby=config.is_standby)
         self.election_state = counter(CounterType.ELECTION_STATE, "Cluster election state")
         self.errors = counter(CounterType.MODULE_ERRORS, "Cluster Errors")
         self.client_timeouts = counter(CounterType.CLIENT_TIMEOUTS, "Cluster timed out client count")
@@ -89,12 +97,21 @@ class ModuleCounters:
         )
         self.commit_position = counter(CounterType.COMMIT_POSITION, "Cluster commit-pos:", recovery.log_position)
 
-    def _add_counters_of_durations(self, counter: Callable[[CounterType, str], Counter]) -> None:
+    def _add_counters_of_durations(self, counter: Callable[[CounterType, str], Counter], *, is_standby: bool) -> None:
         self.snapshot_count = counter(CounterType.SNAPSHOT_COUNT, "Cluster snapshot count")
-        self.max_snapshot_duration = counter(CounterType.MAX_SNAPSHOT_DURATION, "Total max snapshot duration in ns")
-        self.snapshots_exceeded = counter(CounterType.SNAPSHOT_DURATION_EXCEEDED, "Total snapshot exceeded count")
+        self.snapshot_durations = SnapshotDurations(
+            counter(CounterType.MAX_SNAPSHOT_DURATION, "Total max snapshot duration in ns"),
+            counter(CounterType.SNAPSHOT_DURATION_EXCEEDED, "Total snapshot exceeded count"),
+        )
         self.max_cycle_time = counter(CounterType.MAX_CYCLE_TIME, "Cluster max cycle time in ns")
         self.cycles_exceeded = counter(CounterType.CYCLE_TIME_EXCEEDED, "Cluster work cycle time exceeded count")
+        self.standby_snapshots: Counter | None = None
+        """How many snapshots a standby was ordered to take that the primary's members do not; None: a member.
+
+        Its services know by this counter what they are, so it is there before they can start.
+        """
+        if is_standby:
+            self.standby_snapshots = counter(CounterType.STANDBY_SNAPSHOTS, "ordo snapshots of standbys alone")
 
     def _add_counters_of_damage(self, counter: Callable[[CounterType, str], Counter]) -> None:
         self.scrubbed_bytes = counter(CounterType.SCRUBBED_BYTES, "ordo scrubbed bytes")
@@ -117,9 +134,9 @@ class ModuleCounters:
 
     def on_snapshot_taken(self, duration_ns: int) -> None:
         self.snapshot_count.increment()
-        self.max_snapshot_duration.propose_maximum(duration_ns)
+        self.snapshot_durations.longest.propose_maximum(duration_ns)
         if duration_ns > SNAPSHOT_THRESHOLD_NS:
-            self.snapshots_exceeded.increment()
+            self.snapshot_durations.exceeded.increment()
 
     def on_election_state(self, state: int, leadership_term_id: int) -> None:
         if self.election_state.value == ELECTION_CLOSED and state != ELECTION_CLOSED:

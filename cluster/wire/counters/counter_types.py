@@ -62,6 +62,7 @@ class CounterType(IntEnum):
     STANDBY_LAG_BYTES = 1095
     STANDBY_LAG_MS = 1096
     STANDBY_HEARD_MS = 1097
+    STANDBY_SNAPSHOTS = 1098
 
 
 class ModuleState(IntEnum):
@@ -86,6 +87,8 @@ class ControlToggle(IntEnum):
     SNAPSHOT = 4
     SHUTDOWN = 5
     ABORT = 6
+    STANDBY_SNAPSHOT = 7
+    """The standbys alone take a snapshot."""
     TRANSFER = 901
     """Ordo's own: hand the leadership over, to the member with most of the log; to member N: TRANSFER_TO + N."""
     SUCCEEDED = 902

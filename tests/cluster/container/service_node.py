@@ -135,6 +135,10 @@ class ServiceNode:
         key += b"" if recording_id is None else struct.pack("<q", recording_id)
         self.recovery = self._counter(CounterType.RECOVERY_STATE, 0, key)
 
+    def be_standby(self) -> None:
+        """Counter 1098, which a standby has."""
+        self._counter(CounterType.STANDBY_SNAPSHOTS, 0)
+
     # The log
 
     def append(self, record: bytes) -> int:

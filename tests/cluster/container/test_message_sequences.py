@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ordo.cluster.container.service_container import ServiceContainer
-from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL, SEQUENCE_LEVEL
 from ordo.cluster.wire.ordo_codecs import AnswerStatus
 from ordo.runtime.errors import Reject
@@ -67,9 +67,9 @@ def run(node: ServiceNode, container: ServiceContainer) -> None:
     node.run(container)
 
 
-def restore(node: ServiceNode, container: ServiceContainer, service: Numbered) -> ServiceContainer:
+def restore(node: ServiceNode, container: ServiceContainer, service: Numbered, flags: int = 0) -> ServiceContainer:
     """Go on from a snapshot that is taken here."""
-    position, recording_id, _ = take_snapshot(node, container)
+    position, recording_id, _ = take_snapshot(node, container, flags)
     container.on_close()
     node.set_recovery(0, position, node.time, recording_id)
     return node.container(service)
@@ -181,3 +181,23 @@ def test_answers_tell_the_numbers_of_their_requests_as_long_as_they_are_known(no
     run(node, container)
     assert answered(node) == [(2, refused, 0), (3, ok, 4)]
     container.on_close()
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_standby_numbers_messages_as_members_do_behind_a_snapshot_of_its_own(
+    node: ServiceNode, is_kept: bool
+) -> None:
+    """Below the level of numbers a log counts anew behind the members' snapshots; of this one they know nothing."""
+    node.be_standby()
+    container = node.container(service := Numbered())
+    if is_kept:
+        raise_level(node, SEQUENCE_LEVEL)
+    node.message(1, b"first")
+    run(node, container)
+    if is_kept:
+        container = restore(node, container, service := Numbered(), codecs.OF_STANDBYS)
+    else:
+        take_snapshot(node, container, codecs.OF_STANDBYS)
+    node.message(1, b"second")
+    run(node, container)
+    assert service.numbers[-1] == 2

@@ -516,8 +516,8 @@ def record_snapshot(node: ServiceNode, container: ServiceContainer, stream_id: i
     return node.archive.record(stream.image)
 
 
-def take_snapshot(node: ServiceNode, container: ServiceContainer) -> tuple[int, int, Any]:
-    position = node.snapshot_action()
+def take_snapshot(node: ServiceNode, container: ServiceContainer, flags: int = 0) -> tuple[int, int, Any]:
+    position = node.snapshot_action(flags)
     node.commit()
     recording = record_snapshot(node, container)
     acks: list[Any] = []

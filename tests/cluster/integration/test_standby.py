@@ -29,7 +29,7 @@ from ordo.deploy.launcher import ROOT, LocalCluster, find_ports
 from ordo.runtime.errors import OtherClusterError
 from ordo.runtime.security.tokens import hash_token, new_token
 from ordo.transport.secure.settings import Encryption
-from tests.cluster.integration.command import demand_one_line, ordo
+from tests.cluster.integration.command import demand_one_line, order, ordo
 from tests.cluster.integration.test_retention import FORGETFUL, log_start
 from tests.clusters import STEADY, ready_cluster
 from tests.patience import patient
@@ -253,6 +253,39 @@ def test_a_client_that_was_killed_is_told_which_answered_requests_are_lost(
                 assert told == f"in the new cluster up to position {kept}\nanswered, and lost: (4, 5, 6, 7)\n"
             with ClusterClient(both, settings=ClientSettings(journal=str(tmp_path / "another"))) as new:
                 assert new.request(b"1", timeout_s=60).payload == b"4"
+
+
+def snapshots_of(cluster: LocalCluster) -> list[dict[str, Any]]:
+    """What member 0 holds."""
+    found = ordo("cluster", "snapshots", "--json", "--config", str(cluster.config_path(0)))
+    assert found.returncode == 0, found
+    return list(json.loads(found.stdout))
+
+
+def test_a_standby_alone_takes_a_snapshot_and_is_promoted_from_it(tmp_path: Path) -> None:
+    line = next(one for one in COMMANDS if one.startswith("ordo cluster snapshot "))
+    assert shlex.split(line)[2:] == ["snapshot", "--standbys", "--config", "node.toml"]
+    with ready_cluster(COUNTER, heartbeat=STEADY, member_count=1) as cluster:
+        standby = Standby(cluster, tmp_path)
+        with ClusterClient(cluster.ingress_endpoints) as client:
+            position = ask(client, 0)
+            before = snapshots_of(cluster)
+            with standby.running():
+                standby.await_position(position)
+                done = order(cluster, "snapshot", "--standbys")
+                assert done.returncode == 0 and "standbys take a snapshot when they come to it" in done.stdout, done
+
+                def has_one(told: dict[str, Any]) -> bool:
+                    return told.get("snapshot_position", -1) >= position
+
+                taken = standby.await_status(has_one, "a snapshot of the standby")["snapshot_position"]
+                standby.await_position(ask(client, REQUESTS))
+            assert snapshots_of(cluster) == before and order(cluster, "snapshot").returncode == 0
+        cluster.kill(0)
+        assert standby.promote().returncode == 0
+        with standby.running(), ClusterClient([standby.endpoint]) as client:
+            assert client.request(b"1", timeout_s=60).payload == str(2 * REQUESTS + 1).encode()
+            assert standby.status()["promotion"]["position"] > taken
 
 
 def forget(cluster: LocalCluster) -> int:

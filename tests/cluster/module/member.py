@@ -30,6 +30,7 @@ class Counters:
     """The counters that helpers read and write."""
 
     state: ModuleState = ModuleState.ACTIVE
+    standby_snapshots: Any = None
     control_toggle: Any = field(default_factory=lambda: local_counter(int(ControlToggle.NEUTRAL)))
     service_position: Any = field(default_factory=local_counter)
 
@@ -45,6 +46,7 @@ class Log:
     commit_position: int = 1000
     result: int = 0
     actions: list[ClusterAction] = field(default_factory=list)
+    flags: list[int] = field(default_factory=list)
 
     def position_after(self, length_bytes: int) -> int:
         return self.log_end_position + length_bytes
@@ -55,6 +57,7 @@ class Log:
         found = codecs.decode(record)
         assert found is not None
         self.actions.append(ClusterAction(found[1].action))
+        self.flags.append(found[1].flags)
         self.log_end_position = self.position_after(len(record))
         return self.log_end_position
 

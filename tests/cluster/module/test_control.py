@@ -18,7 +18,8 @@ from ordo.cluster.wire.counters.counter_types import (
     succeed_value,
     successor_of,
 )
-from ordo.cluster.wire.levels import SUCCESSION_LEVEL, level_of
+from ordo.cluster.wire.levels import SEQUENCE_LEVEL, SUCCESSION_LEVEL, level_of
+from ordo.runtime.native.counters import local_counter
 from tests.cluster.module.member import Core, Counters, Host, Log
 
 
@@ -133,9 +134,36 @@ def test_a_standby_snapshot_is_not_the_members_business(member: Member) -> None:
     assert member.snapshots == []
 
 
-@pytest.mark.parametrize("order", [7, 8, 900, SUCCEED_BY, ControlToggle.RESUME, ControlToggle.SUCCEEDED])
+def test_a_standby_takes_its_primarys_snapshots_and_those_of_standbys(member: Member) -> None:
+    ordered = member.counters.standby_snapshots = local_counter(0)
+    for flags, count in ((0, 0), (codecs.OF_STANDBYS, 1), (codecs.NO_FLAGS, 1)):
+        member.execute(ClusterAction.SNAPSHOT, flags=flags)
+        assert ordered.value == count
+    assert [one.flags for one in member.snapshots] == [0, codecs.OF_STANDBYS, codecs.NO_FLAGS]
+    member.execute(ClusterAction.SNAPSHOT, flags=2)
+    member.execute(ClusterAction.RESUME, flags=codecs.OF_STANDBYS)
+    assert len(member.snapshots) == 3
+
+
+def test_an_order_for_standbys_is_in_the_log_at_once_and_keeps_no_other_order_out(member: Member) -> None:
+    member.log.result = -2
+    assert member.order(ControlToggle.STANDBY_SNAPSHOT) == ControlToggle.STANDBY_SNAPSHOT, "the log is full"
+    member.log.result = 0
+    assert member.order(ControlToggle.STANDBY_SNAPSHOT) == ControlToggle.NEUTRAL
+    assert (member.log.actions, member.log.flags) == ([ClusterAction.SNAPSHOT], [codecs.OF_STANDBYS])
+    assert member.control.ask_snapshot()
+
+
+def test_below_the_level_of_numbers_standbys_take_no_snapshots_of_their_own(member: Member) -> None:
+    """It would hold none, so a standby that starts with it would number messages otherwise than the members."""
+    member.level = SEQUENCE_LEVEL - 1
+    assert member.order(ControlToggle.STANDBY_SNAPSHOT) == ControlToggle.NEUTRAL
+    assert member.log.actions == []
+
+
+@pytest.mark.parametrize("order", [8, 900, SUCCEED_BY, ControlToggle.RESUME, ControlToggle.SUCCEEDED])
 def test_an_order_that_nobody_takes_does_not_stand_in_front_of_others(member: Member, order: int) -> None:
-    """Aeron's ClusterTool orders a snapshot of standbys by 7, and no order was taken any more, nor a snapshot due."""
+    """No order was taken any more, nor a snapshot due."""
     assert member.order(order) == ControlToggle.NEUTRAL
     assert member.log.actions == []
     assert member.control.ask_snapshot()

@@ -2,18 +2,17 @@
 
 from types import SimpleNamespace
 
-from ordo.cluster.module.state.counters import ModuleCounters
+from ordo.cluster.module.state.counters import ModuleCounters, SnapshotDurations
 from ordo.runtime.native.counters import local_counter
 
 
 def test_the_longest_snapshot_and_the_slow_ones_are_counted() -> None:
     counters = SimpleNamespace(
         snapshot_count=local_counter(),
-        max_snapshot_duration=local_counter(),
-        snapshots_exceeded=local_counter(),
+        snapshot_durations=SnapshotDurations(local_counter(), local_counter()),
     )
     for duration_ns in (5_000_000, 1_000_000_001, 1_000_000_000):
         ModuleCounters.on_snapshot_taken(counters, duration_ns)  # type: ignore[arg-type]
     assert counters.snapshot_count.value == 3
-    assert counters.max_snapshot_duration.value == 1_000_000_001
-    assert counters.snapshots_exceeded.value == 1
+    assert counters.snapshot_durations.longest.value == 1_000_000_001
+    assert counters.snapshot_durations.exceeded.value == 1

@@ -306,13 +306,14 @@ def test_orders_set_the_toggle_only_as_it_is_expected(member: Member) -> None:
     busy = operator.ask(OperatorOrder.TOGGLE, value=ControlToggle.SHUTDOWN, expected=ControlToggle.NEUTRAL)
     assert (busy.value, member.toggle.value) == (ControlToggle.SNAPSHOT, ControlToggle.SNAPSHOT)
     assert len(member.announced) == 1
-    member.toggle.set(int(ControlToggle.NEUTRAL))
-    assert operator.ask(OperatorOrder.TOGGLE, value=transfer_value(2), expected=1).status == OperatorStatus.OK
-    assert member.toggle.value == transfer_value(2)
+    for value in (transfer_value(2), ControlToggle.STANDBY_SNAPSHOT):
+        member.toggle.set(int(ControlToggle.NEUTRAL))
+        assert operator.ask(OperatorOrder.TOGGLE, value=value, expected=1).status == OperatorStatus.OK
+        assert member.toggle.value == value
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [(0, 1), (1, 1), (7, 1), (-1, 1), (1 << 40, 1), (ControlToggle.SNAPSHOT, 0), (4, 4)]
+    ("value", "expected"), [(0, 1), (1, 1), (8, 1), (-1, 1), (1 << 40, 1), (ControlToggle.SNAPSHOT, 0), (4, 4)]
 )
 def test_no_other_values_reach_the_toggle(member: Member, value: int, expected: int) -> None:
     assert Operator(member).ask(OperatorOrder.TOGGLE, value=value, expected=expected).status == OperatorStatus.REFUSED

@@ -13,6 +13,7 @@ from ordo.cluster.admin.member_details import HeldError
 from ordo.cluster.monitoring.counter_values import NOT_THERE
 from ordo.cluster.wire.counters.component_errors import SNAPSHOT_REFUSED
 from ordo.cluster.wire.counters.counter_types import ControlToggle, CounterType, ModuleState, transfer_value
+from ordo.cluster.wire.levels import PROTOCOL_LEVEL, SEQUENCE_LEVEL
 from ordo.cluster.wire.succession import IS_OVER
 from ordo.runtime.errors import ClusterError, ConfigurationError, OutcomeUnknownError
 
@@ -24,6 +25,7 @@ class Leader:
 
     member_id = 0
     elsewhere = "try again"
+    protocol_level = PROTOCOL_LEVEL
 
     def __init__(self, then: Callable[[Leader], None], looks: int = 1000) -> None:
         self.values: dict[int, int] = {
@@ -67,7 +69,7 @@ class Leader:
         return [1, 2]
 
     def ask(self, question: Any, values: Any, answer: Any, timeout_s: float) -> Any:
-        return SimpleNamespace(leader_member_id=self.leader_id)
+        return SimpleNamespace(leader_member_id=self.leader_id, protocol_level=self.protocol_level)
 
     def is_running(self) -> bool:
         self._looks -= 1
@@ -148,3 +150,24 @@ def test_a_transfer_to_a_member_that_does_not_lead_then_is_no_success() -> None:
         orders.transfer(Leader(hands_over_to(1)), 2)  # type: ignore[arg-type]
     with pytest.raises(OutcomeUnknownError, match="no other was seen to lead in time"):
         orders.transfer(Leader(hands_over_to(NOT_THERE)), 2, timeout_s=0.1)  # type: ignore[arg-type]
+
+
+def test_an_order_for_standbys_is_done_when_the_leader_has_written_it_into_its_log() -> None:
+    leader: Any = Leader(lambda leader: leader.show(ControlToggle.NEUTRAL))
+    orders.order_standby_snapshot(leader, 1)
+    assert leader.asked == [ControlToggle.STANDBY_SNAPSHOT]
+    falls: Any = Leader(lambda leader: leader.show(ControlToggle.INACTIVE))
+    with pytest.raises(ClusterError, match="stopped leading meanwhile: give the order again"):
+        orders.order_standby_snapshot(falls, 1)
+    is_slow: Any = Leader(lambda leader: None)
+    with pytest.raises(OutcomeUnknownError, match="did not take the order"):
+        orders.order_standby_snapshot(is_slow, 0.01)
+
+
+@pytest.mark.parametrize("level", [SEQUENCE_LEVEL - 1, -1])
+def test_an_order_for_standbys_is_refused_that_the_log_cannot_have(level: int) -> None:
+    leader: Any = Leader(lambda leader: None)
+    leader.protocol_level = level
+    with pytest.raises(ClusterError, match=rf"of protocol level {max(level, 0)}, but from level 6 on: update all"):
+        orders.order_standby_snapshot(leader, 1)
+    assert leader.asked == []

@@ -26,6 +26,7 @@ from tests.simulation.invariants.quorum_keeps_what_is_needed import QuorumKeepsW
 from tests.simulation.invariants.reports_are_of_the_log import ReportsAreOfTheLog
 from tests.simulation.invariants.schemas_are_of_the_log import SchemasAreOfTheLog
 from tests.simulation.invariants.services_agree import ServicesAgree
+from tests.simulation.invariants.snapshots_are_of_the_log import SnapshotsAreOfTheLog
 from tests.simulation.invariants.snapshots_equal_replay import SnapshotsEqualReplay
 from tests.simulation.invariants.state_machine_safety import StateMachineSafety
 from tests.simulation.invariants.suspension_is_of_the_log import SuspensionIsOfTheLog
@@ -40,6 +41,7 @@ __all__ = [
     "Invariant",
     "MessagesAreNumbered",
     "ServicesAgree",
+    "SnapshotsAreOfTheLog",
     "all_invariants",
 ]
 
@@ -71,6 +73,7 @@ def all_invariants(world: WatchedWorld) -> list[Invariant]:
         MembersAgreeWithThemselves(world),
         ConfigurationIsOfTheLog(world, logs, committed),
         SuspensionIsOfTheLog(world, logs),
+        SnapshotsAreOfTheLog(world, logs),
         ClocksAreTheLeaders(world, logs),
         TimeGoesOn(world),
         MessagesAreNumbered(world),

@@ -51,6 +51,8 @@ class LogCopy:
         self.positions: list[int] = []
         self.configurations: list[tuple[int, Configuration]] = []
         self.suspensions: list[tuple[int, bool]] = []
+        self.snapshot_orders: list[tuple[int, int]] = []
+        """Behind each, and its flags."""
         self.clocks: list[tuple[int, records.ClockEvent]] = []
 
     def ends_at(self, position: int) -> bool:
@@ -76,6 +78,7 @@ class LogCopy:
         del self.entries[count:], self.positions[count:]
         self.configurations = [row for row in self.configurations if row[0] <= position]
         self.suspensions = [row for row in self.suspensions if row[0] <= position]
+        self.snapshot_orders = [row for row in self.snapshot_orders if row[0] <= position]
         self.clocks = [row for row in self.clocks if row[0] <= position]
 
     def note_end(self, position: int) -> None:
@@ -136,7 +139,7 @@ class LogCopy:
             if schema_id == ordo_codecs.SCHEMA_ID:
                 self._look_at_own(position, payload)
             elif template_id == _ACTION_TEMPLATE_ID:
-                self._look_for_suspension(position, payload)
+                self._look_at_action(position, payload)
             elif template_id in _SEQUENCED_TEMPLATE_IDS and self.is_suspended_at(position):
                 self._node.world.fail(f"{self._node.name}: a record at {position} of a suspended cluster")
 
@@ -144,10 +147,12 @@ class LogCopy:
         """Whether the newest order up to there is to suspend (cluster-consensus.md §19)."""
         return next((is_suspended for at, is_suspended in reversed(self.suspensions) if at <= position), False)
 
-    def _look_for_suspension(self, position: int, record: bytes) -> None:
-        action = codecs.CLUSTER_ACTION_REQUEST.decode(record).action
-        if action in (codecs.ClusterAction.SUSPEND, codecs.ClusterAction.RESUME):
-            self.suspensions.append((position, action == codecs.ClusterAction.SUSPEND))
+    def _look_at_action(self, position: int, record: bytes) -> None:
+        found = codecs.CLUSTER_ACTION_REQUEST.decode(record)
+        if found.action in (codecs.ClusterAction.SUSPEND, codecs.ClusterAction.RESUME):
+            self.suspensions.append((position, found.action == codecs.ClusterAction.SUSPEND))
+        else:
+            self.snapshot_orders.append((position, found.flags))
 
     def _look_at_own(self, position: int, record: bytes) -> None:
         found = ordo_codecs.decode(record)
