@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _SESSION_MESSAGE = struct.Struct("<HHHHqqq")
 _BLOCK_LENGTH = struct.Struct("<H")
-"""The flags of a cluster action from a release of Aeron that had none."""
 
 
 class EntryKind(Enum):
