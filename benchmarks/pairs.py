@@ -6,6 +6,7 @@ import selectors
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from statistics import median
 
 from ordo.runtime.closing import Closing
@@ -43,20 +44,26 @@ class End(Closing):
         while self._selector.select(max(0.0, deadline_s - time.monotonic())):
             line = self._process.stdout.readline()
             if not line:
-                raise EndFailedError(f"{self._describe()} ended with status {self._process.wait()}")
+                raise self._ended()
             words = line.split()
             if words and words[0] == start:
                 return words[1:]
         raise EndFailedError(f"{self._describe()} did not say {start!r} within {timeout_s:g} s")
 
+    def _ended(self) -> EndFailedError:
+        return EndFailedError(f"{self._describe()} ended with status {self._process.wait()}")
+
     def _describe(self) -> str:
         return " ".join(self._command[-8:])
 
     def tell(self, line: str) -> None:
-        """Tell it a line."""
+        """Tell it a line. Raises EndFailedError when it has ended."""
         assert self._process.stdin is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
 
     def ask(self, line: str) -> list[str]:
         """Tell it a line. Returns what it says after the same first word."""
@@ -65,7 +72,8 @@ class End(Closing):
 
     def close(self) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):  # a line that it did not live to read
+            self._process.stdin.close()
         if self._process.poll() is None:
             try:
                 self._process.wait(END_TIMEOUT_S)

@@ -76,6 +76,15 @@ def test_a_process_that_ends_is_told() -> None:
         end.await_line("ready")
 
 
+def test_a_line_that_a_process_did_not_live_to_read_is_told_and_all_is_closed() -> None:
+    with End(["sh", "-c", "echo ready; exec 0<&- 1>&-; exit 4"]) as end:
+        end.await_line("ready")
+        with pytest.raises(EndFailedError, match="ended with status 4"):
+            end.await_line("more")
+        with pytest.raises(EndFailedError, match="ended with status 4"):
+            end.tell("go on")
+
+
 def test_a_section_is_replaced_between_its_marks(tmp_path: Path) -> None:
     page = tmp_path / "figures"
     begin, end = marks("bench-x")
