@@ -9,7 +9,7 @@ much does not hold up others with the same token.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 ORDERS_MAX = 512
 BYTES_MAX = 1 << 20
@@ -21,17 +21,19 @@ HELD_ORDERS_MAX = 2
 class Turn:
     """An append that has asked for its turn."""
 
-    def __init__(self, turns: Turns, length: int, begin: Callable[[], object]) -> None:
-        self._turns = turns
+    def __init__(self, length: int, begin: Callable[[], object]) -> None:
         self.length = length
-        self.begin = begin
-        self.is_waiting = True
+        self._begin: Callable[[], object] | None = begin
 
-    def give_up(self) -> None:
-        """Wait no more, if its turn has not come. Idempotent."""
-        if self.is_waiting:
-            self.is_waiting = False
-            self._turns.admit()
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether its turn has neither come nor been given up."""
+        return self._begin is not None
+
+    def end_waiting(self) -> Callable[[], object] | None:
+        """Return what its turn was for, if it waited. That holds the append, which nothing here keeps any more."""
+        begin, self._begin = self._begin, None
+        return begin
 
 
 class Turns:
@@ -48,29 +50,35 @@ class Turns:
     def hold(self, is_held: bool) -> None:
         """Note whether a quota holds the session back from now on."""
         self.is_held = is_held
-        self.admit()
+        self._admit()
 
     def ask(self, length: int, line: object, begin: Callable[[], object]) -> Turn:
         """Have `begin` called when the turn of an append of this length in bytes has come: at once, if it has.
 
         `give_back` ends the turn.
         """
-        turn = Turn(self, length, begin)
+        turn = Turn(length, begin)
         self._lines.setdefault(line, deque()).append(turn)
-        self.admit()
+        self._admit()
         return turn
+
+    def give_up(self, turns: Iterable[Turn]) -> None:
+        """Have those whose turns have not come wait no more: all of them, before what waits behind them goes on."""
+        for one in turns:
+            one.end_waiting()
+        self._admit()
 
     def give_back(self, length: int) -> None:
         """End a turn."""
         self._orders -= 1
         self._bytes -= length
-        self.admit()
+        self._admit()
 
     def _has_room(self, length: int) -> bool:
         orders_max = HELD_ORDERS_MAX if self.is_held else ORDERS_MAX
         return not self._orders or (self._orders < orders_max and self._bytes + length <= BYTES_MAX)
 
-    def admit(self) -> None:
+    def _admit(self) -> None:
         """Begin with all that there is room for. What this calls may ask for turns, and give them back."""
         if self._is_admitting:
             return
@@ -92,9 +100,8 @@ class Turns:
             del self._lines[line]
         elif turn.is_waiting:
             self._lines.move_to_end(line)
-        if turn.is_waiting:
-            turn.is_waiting = False
+        if begin := turn.end_waiting():
             self._orders += 1
             self._bytes += turn.length
-            turn.begin()
+            begin()
         return True

@@ -72,12 +72,10 @@ class Asked:
         else:
             answer.set_result(order.result())
 
-    def give_up(self) -> None:
-        """Wait no more for a turn that has not come. Idempotent."""
-        if self.turn is not None and self.turn.is_waiting:
-            self.turn.give_up()
-            text = "not sent: what was sent before it in this session took too much of its time"
-            _fail(self.answer, ClusterTimeoutError(text, outcome=RequestOutcome.NOT_EXECUTED))
+    def refuse(self) -> None:
+        """Answer that it was not sent, for its turn has not come."""
+        text = "not sent: what was sent before it in this session took too much of its time"
+        _fail(self.answer, ClusterTimeoutError(text, outcome=RequestOutcome.NOT_EXECUTED))
 
     def outcome(self) -> OrderAnswer | OrdoError:
         """Return the answer, or why there is none by now. Raises CancelledError for a session that was closed."""
@@ -169,12 +167,10 @@ class ClusterSession:
         try:
             _, late = await asyncio.wait([one.answer for one in asked], timeout=SENT_SHARE * seconds)
             if late:
-                for one in asked:
-                    one.give_up()
+                self._give_up(asked)
                 await asyncio.wait(late, timeout=begun_s + seconds - loop.time())
         finally:
-            for one in asked:
-                one.give_up()
+            self._give_up(asked)
         return [one.outcome() for one in asked]
 
     def _ask_turn(self, payload: bytes, line: object) -> Asked:
@@ -186,6 +182,16 @@ class ClusterSession:
         else:
             asked.follow(order)
         return asked
+
+    def _give_up(self, asked: Sequence[Asked]) -> None:
+        """Send nothing more of a batch. Idempotent.
+
+        Its end, which may be short enough to have its turn now, does not go without what comes before it.
+        """
+        waiting = [(one, one.turn) for one in asked if one.turn is not None and one.turn.is_waiting]
+        self.turns.give_up(turn for _, turn in waiting)
+        for one, _ in waiting:
+            one.refuse()
 
     def _take_turn(self, asked: Asked, payload: bytes, name: bytes | None) -> None:
         """Send an order whose turn has come, unless another try of it had its turn meanwhile."""

@@ -55,10 +55,10 @@ def test_one_that_is_given_up_takes_no_turn_and_those_behind_it_go_on() -> None:
     line.add(1, BYTES_MAX)
     line.add(1, 1)
     assert line.begun == [0] and line.asked[1].is_waiting
-    line.asked[1].give_up()
+    line.turns.give_up(line.asked[1:2])
     assert line.begun == [0, 2]
-    line.asked[1].give_up()
-    line.asked[0].give_up()  # its turn has come: it is under way
+    line.turns.give_up(line.asked[1:2])
+    line.turns.give_up(line.asked[:1])  # its turn has come: it is under way
     line.add(1, BYTES_MAX)
     assert line.begun == [0, 2]
 
@@ -112,7 +112,6 @@ def test_a_line_whose_appends_are_given_up_holds_up_no_other() -> None:
     line.add(1, BYTES_MAX)
     line.add(2, BYTES_MAX, "gone")
     line.add(1, BYTES_MAX, "there")
-    for one in line.asked[1:3]:
-        one.give_up()
+    line.turns.give_up(line.asked[1:3])
     line.turns.give_back(BYTES_MAX)
     assert line.begun == [0, 3]

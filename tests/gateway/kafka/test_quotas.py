@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -148,6 +150,61 @@ def test_of_a_client_that_is_gone_nothing_more_is_sent_and_those_behind_it_go_on
         assert await there == [DONE] and session.sent == [b"1", b"2", b"5"]
 
     run(work())
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_the_short_end_of_a_batch_that_is_given_up_does_not_go_without_what_comes_before_it(is_gone: bool) -> None:
+    """There was room for it in the stream, once the longer part before it waited no more."""
+
+    async def work() -> None:
+        session = OfMemory(timeout_s=10.0)
+        session.answered.set()
+        session.turns.ask(BYTES_MAX - 2, None, lambda: None)
+        batch = asyncio.create_task(session.append([b"long", b"x", b"y"]))
+        await pass_time(5.0)
+        if is_gone:
+            batch.cancel()
+            await asyncio.wait([batch])
+        else:
+            outcomes = [isinstance(one, OrdoError) and one.outcome for one in await batch]
+            assert outcomes == [RequestOutcome.NOT_EXECUTED] * 3
+        assert session.sent == []
+        assert await session.append([b"z"]) == [DONE]
+
+    run(work())
+
+
+class Order(bytearray):
+    """An order of which a test sees whether somebody still has it."""
+
+
+def test_an_order_that_is_done_or_given_up_is_not_kept() -> None:
+    """Whoever asked again while the cluster was away left each try behind in the door, which no limit counted."""
+
+    async def work() -> None:
+        session = OfMemory(timeout_s=10.0)
+        session.answered.set()
+        one = Order(b"one")
+        done = weakref.ref(one)
+        orders = [one]
+        assert await session.append(orders) == [DONE]
+        del one, orders[:], session.sent[:]
+        assert done() is None
+        session.turns.ask(BYTES_MAX, "first", lambda: None)
+        session.turns.ask(BYTES_MAX, "first", lambda: None)  # its line is the one whose turn is next
+        two = Order(b"two")
+        given_up = weakref.ref(two)
+        orders.append(two)
+        (trouble,) = await session.append(orders, "second")
+        assert isinstance(trouble, ClusterTimeoutError)
+        del two, orders[:]
+        assert given_up() is None
+
+    gc.disable()
+    try:
+        run(work())
+    finally:
+        gc.enable()
 
 
 def test_two_tries_of_an_order_that_wait_for_their_turns_send_it_once_and_both_are_told() -> None:
