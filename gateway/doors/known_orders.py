@@ -39,7 +39,7 @@ class KnownOrders(Generic[A]):
         order.add_done_callback(lambda _: self._note_end(name, order))
 
     def forget(self) -> None:
-        """Forget all of them: the cluster that they went to is another one now."""
+        """Forget all of them: their session is over, and the cluster of the next one may lack them."""
         self._orders.clear()
 
     def _note_end(self, name: bytes, order: asyncio.Task[A]) -> None:

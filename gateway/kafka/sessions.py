@@ -151,9 +151,9 @@ class ClusterSession:
         self._client = None
         client.close()
         self.turns.hold(False)
-        if isinstance(error, OtherClusterError):  # what was answered before may be in no log any more
+        self._known.forget()  # the next session may be with a promoted standby, which lacks what was answered before
+        if isinstance(error, OtherClusterError):
             get_logger().warning("kafka.session-failed", trouble=error.message)
-            self._known.forget()
 
     async def append(self, orders: Sequence[bytes], line: object = None) -> list[OrderAnswer | OrdoError]:
         """Have orders of a producer executed once each, when their turns in a line have come.
