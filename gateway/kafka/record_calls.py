@@ -35,6 +35,8 @@ ACKS = (-1, 0, 1)
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 OUTCOME_PAUSE_S = 0.05
 """A fetch that cannot be answered waits so long, so that a client that asks again at once is held up."""
+OVERTIME_S = 0.1
+"""So much longer than its client says a fetch waits for what is on its way to it: why it is refused, and that pause."""
 END_WAIT_S = 0.5
 """So long a fetch that has no records of the log takes at most to learn where the log ends."""
 
@@ -132,7 +134,7 @@ class RecordCalls:
     async def _only(self, read: Awaitable[Values], deadline_s: float) -> Found:
         """Wait for what most consumers ask for, one topic: a task of its own would let others run twice in between."""
         try:
-            async with asyncio.timeout_at(deadline_s + OUTCOME_PAUSE_S):
+            async with asyncio.timeout_at(deadline_s + OVERTIME_S):
                 return [await read]
         except TimeoutError:
             return [None]
@@ -143,7 +145,7 @@ class RecordCalls:
         waiting = set(tasks)
         try:
             while waiting:
-                timeout_s = max(deadline_s - self._loop.time(), 0.0) + OUTCOME_PAUSE_S
+                timeout_s = max(deadline_s - self._loop.time(), 0.0) + OVERTIME_S
                 done, waiting = await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
                 if not done or not all(map(_is_empty, (one.result() for one in done))):
                     break

@@ -57,11 +57,11 @@ def produce(contents: Sequence[Content], number: int, acks: int = -1, **more: An
     return request_of(Api.PRODUCE, 8, number, transactional_id=None, acks=acks, timeout=SECOND, topic_data=topics)
 
 
-def fetch(offset: int, number: int, topic: str = "orders") -> bytes:
+def fetch(offset: int, number: int, *topics: str, max_wait: datetime.timedelta = SECOND) -> bytes:
     partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     return request_of(
-        Api.FETCH, 11, number, max_wait=SECOND, min_bytes=1, forgotten_topics_data=(),
-        topics=(FetchTopic(topic=topic, partitions=(partition,)),),
+        Api.FETCH, 11, number, max_wait=max_wait, min_bytes=1, forgotten_topics_data=(),
+        topics=tuple(FetchTopic(topic=one, partitions=(partition,)) for one in topics or ("orders",)),
     )  # fmt: skip
 
 
@@ -127,6 +127,14 @@ def test_a_topic_ends_where_the_service_has_published_to() -> None:
     assert response_of(Api.LIST_OFFSETS, 5, frames[2])[1].topics[0].partitions[0].offset == 6
     found = [response_of(Api.FETCH, 11, one)[1].responses[0].partitions[0] for one in frames[3:]]
     assert [(one.error_code, one.high_watermark) for one in found] == [(0, 6), (KafkaError.OFFSET_OUT_OF_RANGE, -1)]
+
+
+@pytest.mark.parametrize("topics", [("orders",), ("orders", "unknown")])
+def test_who_waits_for_nothing_is_told_all_the_same_why_there_are_no_records(topics: tuple[str, ...]) -> None:
+    """The pause before such an answer was longer than the fetch: it was told that there is nothing yet, each time."""
+    frames = exchange(METADATA, fetch(99, 2, *topics, max_wait=datetime.timedelta()))
+    found = [one.partitions[0].error_code for one in response_of(Api.FETCH, 11, frames[1])[1].responses]
+    assert found == [KafkaError.OFFSET_OUT_OF_RANGE, KafkaError.UNKNOWN_TOPIC_OR_PARTITION][: len(topics)]
 
 
 def test_a_batch_longer_than_an_order_is_split_and_told_its_first_number() -> None:
