@@ -31,6 +31,8 @@ from ordo.runtime.reporting.logging import get_logger
 
 Values = Mapping[str, object]
 TICK_S = 0.1
+HANDSHAKE_TIMEOUT_S = 10.0
+"""For TLS. A connection counts, and has a place, from its end on."""
 DESCRIPTORS_OF_DOOR, DESCRIPTORS_OF_SESSION, DESCRIPTORS_OF_READER = 128, 16, 8
 Answer = Callable[[Caller, Request], Awaitable[Values]]
 
@@ -102,7 +104,11 @@ class KafkaDoor(Door):
         host, _, port = settings.listen.rpartition(":")
         try:
             self._server = await asyncio.get_running_loop().create_server(
-                lambda: FrameStream(self._accept), host.strip("[]"), int(port), ssl=context
+                lambda: FrameStream(self._accept),
+                host.strip("[]"),
+                int(port),
+                ssl=context,
+                ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S if context else None,
             )
         except OSError as error:
             raise ConfigurationError(f"--listen {settings.listen}: {error.strerror or error}") from None

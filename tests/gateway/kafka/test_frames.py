@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("kio", reason="needs the extra kafka")
 
+from ordo.gateway.kafka import server
 from ordo.gateway.kafka.server import KafkaDoor
 from ordo.gateway.kafka.wire.frames import LANDING_BYTES, Frame, FrameStream
 from ordo.gateway.kafka.wire.messages import Api
@@ -281,3 +282,21 @@ def test_how_many_connections_one_address_takes_can_be_said() -> None:
     assert asyncio.run(asyncio.wait_for(work(), patient(30))) == [True, True, True, False]
     with pytest.raises(ConfigurationError, match="address_connections_max=-1: must be above 0, or 0 for half of all"):
         replace(SETTINGS, address_connections_max=-1)
+
+
+def test_who_does_not_shake_hands_is_let_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Within the time that it has by itself, a minute, the test is over."""
+    monkeypatch.setattr(server, "HANDSHAKE_TIMEOUT_S", 0.05)
+    make_certificates(tmp_path)
+    keys = {"certificate": tmp_path / "server.pem", "key": tmp_path / "server.key"}
+
+    async def work() -> bytes:
+        async with KafkaDoor(replace(SETTINGS, listen="127.0.0.1:0", **keys)) as door:
+            host, _, port = door.address.rpartition(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            try:
+                return await reader.read(1)
+            finally:
+                writer.close()
+
+    assert asyncio.run(asyncio.wait_for(work(), patient(10))) == b""
