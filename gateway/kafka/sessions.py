@@ -105,6 +105,7 @@ class ClusterSession:
         self._opening = asyncio.Lock()
         self._openers = 0
         """So many wait until it is open, or are about to go on: who comes then goes after them."""
+        self._is_closed = False
         self._appends: set[asyncio.Task[OrderAnswer]] = set()
         """What is under way, also for those who wait no more."""
         self._known = KnownOrders[OrderAnswer](lambda answer: answer.error == KafkaError.NONE)
@@ -115,7 +116,9 @@ class ClusterSession:
         return self._client is not None
 
     async def _open(self) -> AsyncClusterClient:
-        """Return the open client. Raises SessionRejectedError, ClusterTimeoutError."""
+        """Return the open client. Raises SessionRejectedError, ClusterTimeoutError, SessionClosedError."""
+        if self._is_closed:
+            raise SessionClosedError("not sent: the door has closed this session")
         if self._client is not None and not self._openers:
             return self._client
         self._openers += 1
@@ -249,7 +252,8 @@ class ClusterSession:
             raise
 
     def close(self) -> None:
-        """End the session. Idempotent."""
+        """End the session. Idempotent. Orders whose turns come by that are not sent."""
+        self._is_closed = True
         for one in self._appends:
             one.cancel()
         if self._client is not None:

@@ -319,3 +319,27 @@ def test_a_door_goes_on_with_a_promoted_standby_and_vouches_for_nothing_that_it_
         assert (former.asked, promoted.asked) == ([first, second, third], [first, second])
 
     run(work())
+
+
+def test_a_session_that_is_closed_opens_no_other_one_for_orders_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their turns come as what is under way is ended. Nobody would have closed what they opened."""
+
+    async def work() -> None:
+        made: list[OneCluster] = []
+
+        def make(*_: object, **__: object) -> OneCluster:
+            made.append(OneCluster())
+            made[-1].trouble = SessionClosedError("after a while")
+            return made[-1]
+
+        monkeypatch.setattr(sessions, "AsyncClusterClient", make)
+        session = ClusterSession(KafkaSettings(endpoints=["127.0.0.1:9"]), b"")
+        session.turns.hold(True)
+        orders = [asyncio.create_task(session.append([one])) for one in (b"1", b"2", b"3")]
+        await pass_time(0.5)
+        session.close()
+        *_, (waited,) = await asyncio.gather(*orders, return_exceptions=True)
+        assert isinstance(waited, SessionClosedError) and "the door has closed" in waited.message
+        assert [one.asked for one in made] == [[b"1", b"2"]]
+
+    run(work())
