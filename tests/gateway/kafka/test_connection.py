@@ -137,6 +137,18 @@ def test_who_waits_for_nothing_is_told_all_the_same_why_there_are_no_records(top
     assert found == [KafkaError.OFFSET_OUT_OF_RANGE, KafkaError.UNKNOWN_TOPIC_OR_PARTITION][: len(topics)]
 
 
+def test_an_offset_that_the_cluster_does_not_have_is_refused_though_a_reader_waits_for_it() -> None:
+    """The reader was there before a standby was promoted that lacks what was read."""
+
+    async def work() -> list[bytes]:
+        door = MemoryDoor()
+        door.session.end_of = lambda *_: 99  # type: ignore[method-assign]
+        return (await door.serve(*map(framed, (METADATA, fetch(99, 2))))).frames()
+
+    partition = response_of(Api.FETCH, 11, run(work())[1])[1].responses[0].partitions[0]
+    assert partition.error_code == KafkaError.OFFSET_OUT_OF_RANGE
+
+
 def test_a_batch_longer_than_an_order_is_split_and_told_its_first_number() -> None:
     contents: list[Content] = [(None, bytes(30_000), [])] * 10
 
