@@ -372,6 +372,7 @@ def test_a_thread_makes_files_in_order_and_frees_one_for_each(tmp_path: Path) ->
     ended = [memory.create(str(tmp_path / f"old {number}.logbuffer"), PAGE) for number in range(2)]
     for log in ended:
         files.discard(log)
+    assert memory.reached.wait(patient(30)), "the thread has begun with the first"
     requests = [request(tmp_path / f"new {number}.logbuffer") for number in range(2)]
     for one in requests:
         files.make(one)

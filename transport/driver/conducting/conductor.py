@@ -143,12 +143,18 @@ class Conductor:
         except ResolutionPending as error:
             if len(self.waiting) < WAITING_MAX:
                 self.waiting.append(command)
-            else:
-                refusal = TransportError(f"{error}, and {WAITING_MAX} commands wait for names already; try again")
-                self._refuse(command.correlation_id, ErrorCode.GENERIC_ERROR, refusal)
+                return True
+            refusal = TransportError(f"{error}, and {WAITING_MAX} commands wait for names already; try again")
+            self._refuse(command.correlation_id, ErrorCode.GENERIC_ERROR, refusal)
         except Exception as error:
             self._refuse(command.correlation_id, error_code(error), error)
+        self._forget(command)
         return True
+
+    def _forget(self, command: commands.Command) -> None:
+        """Let go of the log that was made for a command, where it was refused or shares another one."""
+        if isinstance(command, AddsPublication):
+            self.publications.forget(command.correlation_id)
 
     def retry(self) -> int:
         """Retry the commands that wait for a name, in order; return how many do not any more."""
@@ -162,17 +168,26 @@ class Conductor:
         self.context.logs.collect()
         until_ns = self.context.clock.now() + HELD_NS
         count = 0
-        self.has_held_left = False
+        self.has_held_left = True  # also where an answer cannot be given: those behind it have their turn next
         for client_id in self.held.clients():
             while (command := self.held.first(client_id)) is not None and self._is_prepared(command):
                 if self.context.clock.now() >= until_ns:
-                    self.has_held_left = True
                     return count
-                if not self._execute(command):
+                if not self._execute_held(command):
                     break
-                self.held.remove_first(client_id)
                 count += 1
+        self.has_held_left = False
         return count
+
+    def _execute_held(self, command: commands.Command) -> bool:
+        """Execute the first command of a client that is held; return False if it waits for a log still."""
+        is_executed = True
+        try:
+            is_executed = self._execute(command)
+        finally:
+            if is_executed:
+                self.held.remove_first(command.client_id)
+        return is_executed
 
     def _is_prepared(self, command: commands.Command) -> bool:
         return not isinstance(command, AddsPublication) or self.publications.is_prepared(command.correlation_id)
@@ -325,9 +340,10 @@ class Conductor:
             self.publications.remove_client(client.client_id)
             self.subscriptions.remove_client(client.client_id)
             self.clients.remove_client(client.client_id)
+            gone = [command for command in self.waiting if command.client_id == client.client_id]
             self.waiting = [command for command in self.waiting if command.client_id != client.client_id]
-            for command in self.held.remove_client(client.client_id):
-                self.publications.forget(command.correlation_id)
+            for command in [*gone, *self.held.remove_client(client.client_id)]:
+                self._forget(command)
         for error in self.context.logs.files.take_errors():
             self.context.record_error(error)
         if not self.has_timers_left:

@@ -7,7 +7,6 @@ from collections import deque
 from ordo.transport.control.commands import (
     AddExclusivePublication,
     AddPublication,
-    ClientClose,
     ClientKeepalive,
     Command,
     TerminateDriver,
@@ -16,7 +15,8 @@ from ordo.transport.control.commands import (
 HELD_MAX = 256
 """Beyond this many commands no more are read from the ring, where they wait as well."""
 AddsPublication = AddPublication | AddExclusivePublication
-_OVERTAKES = ClientKeepalive | ClientClose | TerminateDriver
+_OVERTAKES = ClientKeepalive | TerminateDriver
+"""The end of a client does not: what it asked for before, such as to revoke or to reject a stream, is done first."""
 
 
 class HeldCommands:

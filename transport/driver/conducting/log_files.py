@@ -67,26 +67,40 @@ class LogFiles:
 
     def make(self, request: FileRequest) -> None:
         """Have a file made, soon; those that are asked for are made in order."""
-        if not self._is_threaded:
+        if not self._has_thread():
             self._make(request)
             return
         self._asked.append(request)
-        self._wake()
+        self._jobs.put(None)
+        self._finish_late()
 
     def discard(self, log: Memory) -> None:
         """Free a log's memory and its file, soon. Raises only where this is done at once."""
-        if not self._is_threaded or self._is_closed:
+        if not self._has_thread():
             self._free(log)
             return
         self._ended.append(log)
-        self._wake()
-
-    def _wake(self) -> None:
         self._jobs.put(None)
+        self._finish_late()
+
+    def _has_thread(self) -> bool:
+        """Return whether there is a thread, begun if need be: the system may have none left, and be asked again."""
+        if not self._is_threaded or self._is_closed:
+            return False
         if self._thread is None:
+            thread = threading.Thread(target=self._run, name="log files", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                return False
+            self._thread = thread
             self._forget_exit = end_at_exit(self.close)
-            self._thread = threading.Thread(target=self._run, name="log files", daemon=True)
-            self._thread.start()
+        return True
+
+    def _finish_late(self) -> None:
+        """Do what was handed over while another thread, that of the interpreter's end, ended the one that does it."""
+        if self._is_closed:
+            self._work_off()
 
     def take_errors(self) -> list[Exception]:
         """Return what went wrong on the thread since the last call, but for what was asked for."""
@@ -100,13 +114,17 @@ class LogFiles:
             done.wait()
 
     def close(self) -> None:
-        """Free what is left, and end the thread. Files that were asked for by then are made, and left to the caller."""
+        """Free what is left, and end the thread. Files that were asked for by then are made, and left to the caller.
+
+        What comes later, from a driver that works until the interpreter has ended it too, is done at once.
+        """
         if self._thread is None or self._is_closed:
             return
         self.flush()
         self._is_closed = True
         self._jobs.put(None)
         self._thread.join()
+        self._work_off()
         self._forget_exit()
 
     # --- the thread's side ----------------------------------------------------------------------------------------
@@ -119,25 +137,34 @@ class LogFiles:
             if self._is_closed:
                 return
             if done is not None:
-                while self._asked or self._ended:
-                    self._work()
+                self._work_off()
                 done.set()
             else:
                 self._work()
 
+    def _work_off(self) -> None:
+        while self._asked or self._ended:
+            self._work()
+
     def _work(self) -> None:
         """Make a file, if one is wanted, and free one, if one is not."""
-        if self._asked:
+        with suppress(IndexError):  # none
             self._make(self._asked.popleft())
-            self._on_made()
+            self._tell_made()
         self._free_next()
+
+    def _tell_made(self) -> None:
+        try:
+            self._on_made()
+        except Exception as error:  # the driver records it, and finds the file with its next cycle
+            self._failed.append(error)
 
     def _free_next(self) -> bool:
         """Free the log that ended first; return whether there was one."""
-        if not self._ended:
-            return False
         try:
             self._free(self._ended.popleft())
+        except IndexError:
+            return False
         except Exception as error:  # the driver records it; what follows is freed all the same
             self._failed.append(error)
         return True

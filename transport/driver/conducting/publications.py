@@ -80,17 +80,17 @@ class Publications:
     # --- adding ---------------------------------------------------------------------------------------------------
 
     def add(self, client_id: int, correlation_id: int, stream_id: int, uri: ChannelUri, exclusive: bool) -> Publication:
-        """Add or share a publication of a checked channel, respond to the client, and return it."""
+        """Add or share a publication of a checked channel, respond to the client, and return it.
+
+        A log that was prepared is left where it is refused, or shares one that was added meanwhile: `forget` it then.
+        """
         declared = uri.value("stream-id")
         if declared is not None and declared != stream_id:
             raise ChannelError(f"channel {str(uri)!r} has stream-id={declared}, the command has stream_id={stream_id}")
         parameters = publication_parameters(uri, self.context.config, self.tagged(uri))
         self._prepare(correlation_id, stream_id, uri, parameters, exclusive)
-        try:
-            add = self._add_ipc if uri.is_ipc else self._add_network
-            publication = add(client_id, correlation_id, stream_id, uri, parameters, exclusive)
-        finally:  # where it is refused, or shares one that was added meanwhile
-            self.forget(correlation_id)
+        add = self._add_ipc if uri.is_ipc else self._add_network
+        publication = add(client_id, correlation_id, stream_id, uri, parameters, exclusive)
         publication.reference_count += 1
         self.links[correlation_id] = PublicationLink(correlation_id, client_id, publication)
         self._announce(correlation_id, publication, exclusive)
