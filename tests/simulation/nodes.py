@@ -21,6 +21,7 @@ from ordo.runtime.errors import CorruptFrameError, OrdoError, ServiceError, Stor
 from ordo.runtime.native.memory import HeapMemoryProvider
 from ordo.service_api.requests import RequestLimits, RequestTable
 from tests.simulation.copies import SILENCE_NS_MAX, SimulatedCopier
+from tests.simulation.late_files import LateFiles
 from tests.simulation.other_services import OtherObserver, OtherService
 from tests.simulation.own_code import VERSIONS, CodeWorld, OwnCode
 from tests.simulation.schemas import OTHERS, SCHEMAS
@@ -65,6 +66,7 @@ class NodeWorld(Observer, OtherObserver, CodeWorld, Protocol):
     def at(self, delay_ns: int, action: Callable[[], None]) -> None: ...
     def fail(self, text: str) -> None: ...
     def on_booted(self, node: SimulatedNode) -> None: ...
+    def count_fault(self, kind: str) -> None: ...
 
 
 def services_config(options: Options) -> dict[str, Any]:
@@ -262,6 +264,8 @@ class SimulatedNode(NodeActor):
         try:
             self.node = self.make_node(seams, [code, *self._other_services()])
             self.node.module.rules.levels.own_level = self.level
+            if world.options.late_files and self.node.driver is not None:
+                LateFiles(self.node.driver, seams.memory, random.stream("log files"), world.count_fault)
             if world.options.copies:
                 self._copy_services(self.node, random)
             for container in self.node.containers if world.options.kept_bytes_max else ():

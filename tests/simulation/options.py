@@ -44,6 +44,8 @@ class Options:
     """Leaders say so often in the log how well their clock is known; 0: never."""
     arrivals: bool = False
     """Leaders say in the log when messages arrived, but for member 0, which does not have the setting."""
+    late_files: bool = False
+    """Files of logs are there some duty cycles after a member's driver asked for them."""
     look_ns: int = 0
     """So long each look at a member's clock takes; 0: time stands still within a duty cycle."""
     appointed_leader_id: int = -1
@@ -246,6 +248,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         options.leads_twice = rng.random() < 0.15 and is_alone
         options.clock_report_ns = rng.choice((0, 200, 1000)) * MS if options.levels else 0
         options.arrivals = options.levels and rng.random() < 0.5
+        options.late_files = rng.random() < 0.5
     return options
 
 

@@ -62,6 +62,7 @@ from ordo.follow.recordings.log_source import LogSource
 from ordo.service_api.requests import RequestLimits, RequestTable
 from ordo.service_api.service import MessageRun
 from ordo.service_api.timers import ServiceTimers
+from ordo.transport.driver.conducting.images import Images
 from tests.simulation import world
 from tests.simulation.network import Faults
 from tests.simulation.own_code import VERSIONS
@@ -703,3 +704,8 @@ def nobody_looks_at_the_room(patch: Patch) -> None:
 def a_full_disk_is_full_for_ever(patch: Patch) -> None:
     """A leader does not notice that there is room again."""
     patch(RoomWatch, "_open", lambda self: None)
+
+
+def images_whose_files_come_late_are_forgotten(patch: Patch) -> None:
+    """A driver builds only images whose logs are there at once."""
+    patch(Images, "has_logs", property(lambda images: False))

@@ -125,6 +125,7 @@ GOES_OVER = replace(
 )
 STAMPED = replace(TIMED, levels=True, clock_report_ns=200 * MS)
 ARRIVED = replace(TIMED, levels=True, arrivals=True, requests="requests", operation_mean_ns=5 * MS, duration_ns=2 * S)
+LATE = Options(duration_ns=S // 2, operation_mean_ns=10 * MS, late_files=True)
 UPGRADED = Options(
     duration_ns=4 * S, operation_mean_ns=5 * MS, upgrade_mean_ns=400 * MS, snapshot_mean_ns=700 * MS, kill_mean_ns=S,
     partition_mean_ns=S, outage_mean_ns=400 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
@@ -280,6 +281,7 @@ OPTIONS = {
     "only_the_first_term_of_a_leader_has_reports": STAMPED,
     "a_member_takes_its_own_time_for_that_of_arrival": ARRIVED,
     "arrivals_are_written_for_old_members": replace(ARRIVED, old_members=1),
+    "images_whose_files_come_late_are_forgotten": LATE,
     "one_member_applies_versions_late": UPGRADED,
     "one_member_executes_all_with_its_newest_code": UPGRADED,
     "versions_are_forgotten_by_a_restart": UPGRADED,

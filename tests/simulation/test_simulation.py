@@ -33,7 +33,7 @@ KINDS = {
     *("suspend", "resume", "shutdown", "abort", "client leaves", "client is quiet"),
     *("copy writes a snapshot", "copy dies", "copy hangs"),
     *("disk filled", "no room for messages", "started again with room"),
-    *("upgrade of one service asked for", "code missing"),
+    *("upgrade of one service asked for", "code missing", "a log's file is late"),
     *("disk writes", "disk syncs", "disk reads", "disk metadata", "disk space", "disk slow", "bit rotten"),
     *(f"datagrams {name}" for name in ("lost", "duplicated", "corrupted", "truncated", "reordered", "blocked")),
 }
