@@ -445,8 +445,8 @@ class Small(FileMemoryProvider):
 def test_a_new_log_has_the_room_of_those_that_wait_to_be_freed(tmp_path: Path) -> None:
     memory = Small(tmp_path)
     files = LogFiles(memory, is_threaded=True)
-    for number in range(3):
-        files.discard(memory.create(str(tmp_path / f"old {number}"), PAGE))
+    for old in [memory.create(str(tmp_path / f"old {number}"), PAGE) for number in range(3)]:
+        files.discard(old)
     wanted, too_much = request(tmp_path / "wanted", 3 * PAGE), request(tmp_path / "too much", 4 * PAGE)
     files.make(wanted)
     files.make(too_much)
