@@ -202,7 +202,7 @@ def decode_entry(position: int, record: bytes) -> LogEntry | None:
 
 def is_snapshot(entry: LogEntry) -> bool:
     """Return whether an entry of kind CLUSTER_ACTION has members take a snapshot."""
-    return codecs.is_snapshot_order(entry.values)
+    return codecs.is_snapshot_order(entry.values.action, entry.values.flags)
 
 
 def _find_app_version(position: int, record: bytes, values: records.ConsumerCommand) -> LogEntry | None:

@@ -417,11 +417,11 @@ class ServiceContainer(ContainerLoop):
             then()
 
     def _on_action(self, event: records.ClusterActionRequest, position: int) -> None:
-        if codecs.is_snapshot_order(event):
+        if codecs.is_snapshot_order(event.action, event.flags):
             self.sequence.pass_snapshot()
             self.note_place_next()
             self._take_snapshot(position)
-        elif self._is_standby and codecs.is_snapshot_order(event, is_standby=True):
+        elif self._is_standby and codecs.is_snapshot_order(event.action, event.flags, is_standby=True):
             self._take_snapshot(position)  # members do nothing here, so nothing of the state may change
 
     @property

@@ -346,7 +346,7 @@ def decode(buffer: Buffer) -> tuple[Message, Any] | None:
     return decode_one_of(_SCHEMAS, buffer)
 
 
-def is_snapshot_order(values: records.ClusterActionRequest, *, is_standby: bool = False) -> bool:
+def is_snapshot_order(action: int, flags: int, *, is_standby: bool = False) -> bool:
     """Return whether a ClusterActionRequest of the log has a node take a snapshot (cluster-consensus.md §16.4)."""
-    flags = (0, NO_FLAGS, OF_STANDBYS) if is_standby else (0, NO_FLAGS)
-    return values.action == ClusterAction.SNAPSHOT and values.flags in flags
+    taken = (0, NO_FLAGS, OF_STANDBYS) if is_standby else (0, NO_FLAGS)
+    return action == ClusterAction.SNAPSHOT and flags in taken

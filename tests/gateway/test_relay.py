@@ -37,10 +37,12 @@ class Cluster:
     def promote(self, open_position: int, upto: int) -> None:
         """Go on as a standby that has an identity, and its requests up to a number alone."""
         former = self.table.get(open_position)
+        assert former is not None
         self.table = RequestTable()
         _, identity = self.table.open(
             former.identity, former.principal, former.incarnation, 0, open_position, self.position
         )
+        assert identity is not None
         for number in range(1, upto + 1):
             assert self.table.judge(open_position, former.principal, number, 0, self.position) is identity
             self.table.note(identity, 64 * number, AnswerStatus.OK, b"done")

@@ -63,8 +63,8 @@ def test_outputs_that_a_promoted_standby_lacks_are_written_again() -> None:
     requests.work(3)
     session.leader_ingress.offer.reset_mock()
     requests.work(10_000)
-    names = [ordo_codecs.decode(one.args[0])[0].name for one in session.leader_ingress.offer.call_args_list]
-    assert names[0] == "OpenIdentity"
+    sent = ordo_codecs.decode(session.leader_ingress.offer.call_args_list[0].args[0])
+    assert sent is not None and sent[0] is ordo_codecs.OPEN_IDENTITY
     opened(requests, 2, 1 << 20)
     assert (requests.executed, requests.next_number, requests.failure) == (2, 3, None)
 

@@ -13,7 +13,7 @@ from ordo.cluster.module.log.ingress_gate import IngressGate
 from ordo.cluster.module.state.folder_rows import Claim, FolderRows, claim
 from ordo.cluster.module.state.own_member import OwnMember
 from ordo.cluster.module.state.state_store import StateStore
-from ordo.cluster.wire import codecs, records
+from ordo.cluster.wire import codecs
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.consensus.standby import StandbyCore
 from ordo.salvage.holdings import Findings, Recordings
@@ -56,8 +56,8 @@ def test_a_member_that_takes_a_snapshot_of_standbys_is_noticed(monkeypatch: pyte
     """Both of its halves take the order for one to the members."""
     original = codecs.is_snapshot_order
 
-    def is_snapshot_order(values: records.ClusterActionRequest, *, is_standby: bool = False) -> bool:
-        return original(values, is_standby=True)
+    def is_snapshot_order(action: int, flags: int, *, is_standby: bool = False) -> bool:
+        return original(action, flags, is_standby=True)
 
     monkeypatch.setattr(codecs, "is_snapshot_order", is_snapshot_order)
     with pytest.raises(Violation, match="which is for standbys alone"):

@@ -58,7 +58,7 @@ def create_log(
     term_length: int,
     page_size: int = ...,
     sparse: bool = True,
-    **fields: int,
+    **fields: int | None,
 ) -> LogBuffers: ...
 def begin_log(
     mapped: Memory,

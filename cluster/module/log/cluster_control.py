@@ -100,11 +100,11 @@ class ClusterControl:
     def _calls_for_snapshot(self, values: records.ClusterActionRequest) -> bool:
         """Return whether this node takes a snapshot; its services decide alike, by the counter of a standby."""
         ordered = self._counters.standby_snapshots
-        if ordered is not None and codecs.is_snapshot_order(values, is_standby=True):
+        if ordered is not None and codecs.is_snapshot_order(values.action, values.flags, is_standby=True):
             if values.flags == codecs.OF_STANDBYS:
                 ordered.increment()
             return True
-        return codecs.is_snapshot_order(values)
+        return codecs.is_snapshot_order(values.action, values.flags)
 
     def _suspend(self, is_suspended: bool) -> None:
         """Suspend or resume. The leader restarts all session timeouts, since no session was heard meanwhile."""

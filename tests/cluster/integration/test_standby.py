@@ -276,7 +276,7 @@ def test_a_standby_alone_takes_a_snapshot_and_is_promoted_from_it(tmp_path: Path
                 assert done.returncode == 0 and "standbys take a snapshot when they come to it" in done.stdout, done
 
                 def has_one(told: dict[str, Any]) -> bool:
-                    return told.get("snapshot_position", -1) >= position
+                    return bool(told.get("snapshot_position", -1) >= position)
 
                 taken = standby.await_status(has_one, "a snapshot of the standby")["snapshot_position"]
                 standby.await_position(ask(client, REQUESTS))

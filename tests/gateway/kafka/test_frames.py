@@ -288,10 +288,11 @@ def test_who_does_not_shake_hands_is_let_go(monkeypatch: pytest.MonkeyPatch, tmp
     """Within the time that it has by itself, a minute, the test is over."""
     monkeypatch.setattr(server, "HANDSHAKE_TIMEOUT_S", 0.05)
     make_certificates(tmp_path)
-    keys = {"certificate": tmp_path / "server.pem", "key": tmp_path / "server.key"}
+    certificate, key = str(tmp_path / "server.pem"), str(tmp_path / "server.key")
+    settings = replace(SETTINGS, listen="127.0.0.1:0", certificate=certificate, key=key)
 
     async def work() -> bytes:
-        async with KafkaDoor(replace(SETTINGS, listen="127.0.0.1:0", **keys)) as door:
+        async with KafkaDoor(settings) as door:
             host, _, port = door.address.rpartition(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             try:

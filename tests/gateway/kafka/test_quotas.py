@@ -7,7 +7,7 @@ import gc
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -186,7 +186,7 @@ def test_an_order_that_is_done_or_given_up_is_not_kept() -> None:
         session.answered.set()
         one = Order(b"one")
         done = weakref.ref(one)
-        orders = [one]
+        orders = cast("list[bytes]", [one])
         assert await session.append(orders) == [DONE]
         del one, orders[:], session.sent[:]
         assert done() is None
@@ -194,7 +194,7 @@ def test_an_order_that_is_done_or_given_up_is_not_kept() -> None:
         session.turns.ask(BYTES_MAX, "first", lambda: None)  # its line is the one whose turn is next
         two = Order(b"two")
         given_up = weakref.ref(two)
-        orders.append(two)
+        orders.append(cast("bytes", two))
         (trouble,) = await session.append(orders, "second")
         assert isinstance(trouble, ClusterTimeoutError)
         del two, orders[:]

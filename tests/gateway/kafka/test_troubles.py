@@ -338,7 +338,9 @@ def test_a_session_that_is_closed_opens_no_other_one_for_orders_that_wait(monkey
         orders = [asyncio.create_task(session.append([one])) for one in (b"1", b"2", b"3")]
         await pass_time(0.5)
         session.close()
-        *_, (waited,) = await asyncio.gather(*orders, return_exceptions=True)
+        *_, last = await asyncio.gather(*orders, return_exceptions=True)
+        assert isinstance(last, list)
+        (waited,) = last
         assert isinstance(waited, SessionClosedError) and "the door has closed" in waited.message
         assert [one.asked for one in made] == [[b"1", b"2"]]
 
