@@ -155,7 +155,7 @@ def test_one_is_promoted_the_others_follow_it_and_become_voters(tmp_path: Path) 
 def become_voters(cluster: LocalCluster, standbys: list[OneOfSeveral]) -> None:
     """One after the other, as the page has it; the first one is the promoted one."""
     promoted, added = standbys[0], [standbys[0]]
-    lines = [line for line in COMMANDS if line.startswith("ordo cluster ")]
+    lines = [line for line in COMMANDS if line.startswith(("ordo cluster add-learner ", "ordo cluster promote "))]
     for one in standbys[1:]:
         places = {f"10={PLACES[1]}": f"{one.member_id}={one.endpoint}", "10": str(one.member_id)}
         places["standby.toml"] = str(promoted.config)
