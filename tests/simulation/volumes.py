@@ -172,14 +172,8 @@ class VolumeFaults:
         self._later(lambda: self._restart(node))
 
     def _change_cluster(self, node: SimulatedNode) -> None:
-        """The volume says that it is of another cluster: the member is to end, or at least to follow nobody.
-
-        Whoever has had no record of the log knows no identity yet, so these must be too few to elect the member.
-        """
+        """The volume says that it is of another cluster: the member is to end, or at least to follow nobody."""
         row = node.stored_rows.get(b"origin")
-        nodes = self._world.nodes
-        if sum(one is node or b"origin" not in one.stored_rows for one in nodes) > len(nodes) // 2:
-            return
         if row is None or node.has_disk_faults or node.has_old_data or b"log" not in node.stored_rows:
             return  # with a snapshot that was just fetched, and no log, it would be this cluster's folder again
         if node.is_alive:
