@@ -31,6 +31,7 @@ import tomlkit
 
 from ordo.cluster.monitoring.counters import counter_value, leader_progress
 from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.consensus.state.configuration import VOTERS_MAX
 from ordo.runtime.children import ChildProcess
 from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, ForkedError, OrdoError
 from ordo.runtime.processes import is_process_held
@@ -396,9 +397,10 @@ class LocalCluster:
             **({"learner": True} if is_learner else {}),
             **self._node_options,
         }
+        others = [other_id for other_id in self.member_ids if other_id != member_id]
         members = [
-            {"id": other_id, "host": self._hosts[other_id], "port": self._ports[other_id]}
-            for other_id in self.member_ids
+            {"id": listed_id, "host": self._hosts[listed_id], "port": self._ports[listed_id]}
+            for listed_id in sorted([*others[:VOTERS_MAX], member_id])
         ]
         content: dict[str, Any] = {"node": node, "members": members, "cluster": dict(self._options)}
         if self._is_encrypted:

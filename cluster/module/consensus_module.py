@@ -124,10 +124,10 @@ class ConsensusModule:
         recovery.restore(self.clients.sessions, services.timers, services.messages)
         self.committed = CommittedLog(base, recovery)
         self.controls = make_control_parts(
-            base, gate, self.clients, self.committed, lambda: self.rules.levels.newest, lambda: self.queries.end()
+            base, gate, self.clients, self.committed, self._newest_level, lambda: self.queries.end()
         )
         self.membership = Membership(
-            member, self.core, self.sequencer, log, self.controls.transfer, base.contacts, members, self._answer_tool
+            member, self.core, self.sequencer, log, base.contacts, members, self._newest_level, self._answer_tool
         )
         outgoing = OutgoingMessages(self.member, self.sequencer, self.log, self.membership, base.contacts, seams.clock)
         self.queries = make_queries(base, self.clients.sessions, outgoing, lets_everybody_in=authenticator is None)
@@ -343,6 +343,9 @@ class ConsensusModule:
 
     def _on_image_gone(self, image: Image) -> None:
         self.intakes.ingress.image_gone(image)
+
+    def _newest_level(self) -> int:
+        return self.rules.levels.newest
 
     def _on_configuration(self, position: int) -> None:
         self._answer_tool(self.membership.execute(position))

@@ -32,6 +32,7 @@ from ordo.cluster.settings.sections import (
 from ordo.cluster.wire.app_version import NO_VERSION
 from ordo.cluster.wire.members import ENDPOINT_NAMES, Member
 from ordo.cluster.wire.streams import SERVICES_MAX, SEVERAL_SERVICES_CLUSTER_ID_MAX
+from ordo.consensus.state.configuration import VOTERS_MAX
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.settings.config import Settings, read_toml
 from ordo.runtime.user import user_name
@@ -48,7 +49,7 @@ class NodeSettings(Settings):
     """The file of one member."""
 
     node: NodeSection
-    members: Annotated[list[MemberSection], Field(min_length=1, max_length=7)]
+    members: Annotated[list[MemberSection], Field(min_length=1)]
     cluster: ClusterSettings = ClusterSettings()
     snapshot: SnapshotSettings = SnapshotSettings()
     retention: RetentionSettings = RetentionSettings()
@@ -134,6 +135,16 @@ class NodeSettings(Settings):
             raise ValueError("authentication.class and by_key: give one of both; a class sees proxy.key_name")
         if self.node.member_id not in ids:
             raise ValueError(f"node.member_id={self.node.member_id}: must be one of the members' ids {ids}")
+        return self
+
+    @model_validator(mode="after")
+    def _voters_are_few(self) -> NodeSettings:
+        count = len(self.members) - self.node.learner
+        if count > VOTERS_MAX:
+            raise ValueError(
+                f"members: {count} of these have a vote, allowed are {VOTERS_MAX}; learners are named by the log, "
+                "only this node is listed where it is one (node.learner)"
+            )
         return self
 
     @model_validator(mode="after")

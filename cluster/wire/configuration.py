@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ordo.cluster.wire import ordo_codecs
-from ordo.cluster.wire.members import Member, encode_members, parse_members
+from ordo.cluster.wire.members import SEPARATOR, Member, encode_members, parse_members
 from ordo.consensus.state.configuration import Configuration
 from ordo.runtime.errors import ClusterError, ConfigurationError
 
@@ -32,6 +32,11 @@ class NamedConfiguration(NamedTuple):
             voters=encode_members(self.voters),
             learners=encode_members(self.learners),
         )
+
+
+def count_members(values: records.ConfigurationEvent) -> int:
+    """Return how many members the text of a ConfigurationEvent names, of whatever form they are."""
+    return sum(text.count(SEPARATOR) + 1 for text in (values.voters, values.learners) if text)
 
 
 def decode_configuration(values: records.ConfigurationEvent) -> NamedConfiguration:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.app_version import is_of_one_service
+from ordo.cluster.wire.configuration import count_members
 from ordo.cluster.wire.succession import find_successor
 from ordo.runtime.sbe import Message
 
@@ -44,6 +45,10 @@ TIME_UNIT_LEVEL = 8
 ARRIVAL_LEVEL = 8
 """The log may have messages and requests with the time at which they arrived at their leader
 (cluster.wire.sessions.arrivals)."""
+MEMBERS_LEVEL = 8
+"""The log may have configurations with more than FEW_MEMBERS_MAX members: learners that are none of these."""
+FEW_MEMBERS_MAX = 7
+"""Voters and learners together, in a log of a lower level."""
 PROTOCOL_LEVEL = 8
 """The level of this release."""
 _LEVEL_OF: dict[Message, int] = {
@@ -61,9 +66,19 @@ def level_of(table: Message, values: Any) -> int:
     """Return the lowest level of a log that may have this record."""
     if table is ordo_codecs.VERSION_EVENT and is_of_one_service(values):
         return SERVICE_VERSION_LEVEL
+    if table is ordo_codecs.CONFIGURATION_EVENT and count_members(values) > FEW_MEMBERS_MAX:
+        return MEMBERS_LEVEL
     if table is codecs.CLUSTER_ACTION_REQUEST and find_successor(values):
         return SUCCESSION_LEVEL
     return _LEVEL_OF.get(table, FIRST_LEVEL)
+
+
+def describe_want_of_members(count: int) -> str:
+    """Return why the cluster gets no further member."""
+    return (
+        f"{count} members need protocol level {MEMBERS_LEVEL} of the cluster's log, below it are at most "
+        f"{FEW_MEMBERS_MAX}: it gets it once every member has a release that knows it (`ordo cluster versions`)"
+    )
 
 
 def describe_want_of_request_ids() -> str:

@@ -10,6 +10,8 @@ from ordo.runtime.errors import ConfigurationError
 from ordo.transport.control.commands import IPC_IDENTITY
 
 ENDPOINT = re.compile(r"[\w.\-:\[\]%]+:\d{1,5}", re.ASCII)
+SEPARATOR = "|"
+"""Between one member and the next."""
 ENDPOINT_NAMES = ("ingress", "consensus", "log", "catchup", "archive")
 
 
@@ -46,7 +48,7 @@ def parse_members(text: str) -> tuple[Member, ...]:
     Raises ConfigurationError when a member has fewer than 6 or more than 8 values.
     """
     members = []
-    for entry in text.split("|"):
+    for entry in text.split(SEPARATOR):
         values = entry.split(",")
         if not 6 <= len(values) <= 8 or not values[0].isdecimal():
             raise ConfigurationError(
@@ -68,7 +70,7 @@ def parse_member(member_id: int, text: str) -> Member:
 
 
 def encode_members(members: Iterable[Member]) -> str:
-    return "|".join(member.encode() for member in members)
+    return SEPARATOR.join(member.encode() for member in members)
 
 
 def ingress_endpoints(members: Iterable[Member]) -> str:

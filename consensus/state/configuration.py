@@ -12,12 +12,14 @@ from functools import cached_property
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.native.sentinels import NULL_POSITION
 
-MEMBERS_MAX = 7
+VOTERS_MAX = 7
+LEARNERS_MAX = 8
+MEMBERS_MAX = VOTERS_MAX + LEARNERS_MAX
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """Voters, who elect and commit, and learners, who only follow: at least one voter, at most MEMBERS_MAX together.
+    """Voters, who elect and commit, 1 to VOTERS_MAX of them, and learners, who only follow, at most LEARNERS_MAX.
 
     Raises ConfigurationError on anything else.
     """
@@ -29,10 +31,14 @@ class Configuration:
         object.__setattr__(self, "voter_ids", tuple(sorted(self.voter_ids)))
         object.__setattr__(self, "learner_ids", tuple(sorted(self.learner_ids)))
         ids = self.member_ids
-        if not 1 <= len(ids) <= MEMBERS_MAX or len(set(ids)) != len(ids) or min(ids) < 0:
-            raise ConfigurationError(f"member_ids={ids}: allowed are 1 to {MEMBERS_MAX} different ids of 0 or more")
+        if not ids or len(set(ids)) != len(ids) or min(ids) < 0:
+            raise ConfigurationError(f"member_ids={ids}: allowed are 1 or more different ids of 0 or more")
         if not self.voter_ids:
             raise ConfigurationError(f"learner_ids={self.learner_ids}: at least one member must be a voter")
+        for name, limit in (("voter_ids", VOTERS_MAX), ("learner_ids", LEARNERS_MAX)):
+            found = getattr(self, name)
+            if len(found) > limit:
+                raise ConfigurationError(f"{name}={found}: allowed are at most {limit}")
 
     @cached_property
     def member_ids(self) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ other state only the core writes it.
 from libc.stdint cimport int32_t, int64_t
 
 cdef enum:
-    MEMBERS_MAX = 7
+    MEMBERS_MAX = 15             # ordo.consensus.state.configuration: voters and learners
 
 cdef class Progress:
     """Positions of all members in the current leadership term, and the commit position they add up to."""

@@ -22,9 +22,9 @@ class UniformInts(Protocol):
 class ConsensusSettings:
     """Settings of one member; all members of a cluster must agree on everything but `member_id`.
 
-    `member_ids` has 1 to 7 ids and contains `member_id`; those of them in `learner_ids` have no vote. Both hold until
-    the log says otherwise. `appointed_leader_id`, if set, is the only member that may stand for election. Raises
-    ConfigurationError on values that cannot work together.
+    `member_ids` contains `member_id`; those of them in `learner_ids`, at most eight, have no vote, and 1 to 7 others
+    have one. Both hold until the log says otherwise. `appointed_leader_id`, if set, is the only member that may stand
+    for election. Raises ConfigurationError on values that cannot work together.
     """
 
     member_id: int

@@ -367,3 +367,24 @@ def test_steps_between_configurations() -> None:
 def test_configurations_that_cannot_be(voters: tuple[int, ...], learners: tuple[int, ...]) -> None:
     with pytest.raises(ConfigurationError):
         Configuration(tuple(voters), tuple(learners))
+
+
+def test_4_2_1_seven_vote_and_eight_more_learn_without_being_counted() -> None:
+    learner_ids = tuple(range(7, 15))
+    leader = Harness(15, learner_ids=learner_ids).serving()
+    leader.appended(leader.core.append_position + 64)
+    end = leader.core.append_position
+    for member_id in (*learner_ids, 1, 2):
+        leader.ack_from(member_id, end)
+    assert leader.core.commit_position < end, "eight learners and three of seven voters are no quorum"
+    leader.ack_from(3, end)
+    assert leader.core.commit_position == end
+
+
+def test_4_2_1_an_eighth_voter_and_a_ninth_learner_are_refused() -> None:
+    full = Configuration(tuple(range(7)), tuple(range(7, 15)))
+    with pytest.raises(ConfigurationError, match=r"voter_ids=.*at most 7$"):
+        changed(full, voters=[7])
+    with pytest.raises(ConfigurationError, match=r"learner_ids=.*at most 8$"):
+        changed(full, learners=[15])
+    assert changed(full, gone=[0]).voter_ids == (1, 2, 3, 4, 5, 6)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from random import Random
 
-from ordo.consensus.state.configuration import MEMBERS_MAX, Configuration, changed
+from ordo.consensus.state.configuration import VOTERS_MAX, Configuration, changed
 from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.messages import Message
 from ordo.consensus.state.settings import ConsensusSettings
@@ -27,7 +27,7 @@ class World:
         self.now_ns = 0
         count = member_count or self.rng.choice((1, 2, 3, 3, 3, 4, 5, 5, 6, 7))
         self.faults = faults or Faults.draw(self.rng)
-        spares = min(self.faults.spares, MEMBERS_MAX - count)
+        spares = self.faults.spares
         self.faults_on = True
         self.queue: list[tuple[int, int, Callable[[], None]]] = []
         self.sequence = 0
@@ -142,6 +142,8 @@ class World:
         current, member_id = leader.core.configuration, self.rng.randrange(len(self.nodes))
         if member_id not in current.member_ids:
             return changed(current, learners=[member_id])
+        if member_id in current.learner_ids and len(current.voter_ids) == VOTERS_MAX:
+            return changed(current, gone=[member_id])
         if member_id in current.voter_ids and len(current.voter_ids) == 1:
             return current
         if member_id in current.voter_ids:

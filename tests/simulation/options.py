@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from ordo.consensus.state.configuration import MEMBERS_MAX
-
 US = 1_000
 MS = 1_000_000
 S = 1_000_000_000
@@ -313,7 +311,7 @@ def _draw_membership(options: Options, rng: Random) -> None:
     """Not together with lost disks: who lost its vote must know all that may have it."""
     chance, spares, mean_ns = rng.random(), rng.choice((0, 1, 1, 2)), rng.choice((50, 200, 1000)) * MS
     if chance < 0.4 and not options.loss_mean_ns:
-        options.spares, options.membership_mean_ns = min(spares, MEMBERS_MAX - options.nodes), mean_ns
+        options.spares, options.membership_mean_ns = spares, mean_ns
 
 
 def _draw_orders(options: Options, rng: Random) -> None:

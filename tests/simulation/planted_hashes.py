@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ordo.cluster.module.members import membership
 from ordo.cluster.module.state.state_store import SnapshotEntry, StateStore
 from ordo.cluster.module.versions.protocol_level import ProtocolLevel
 from ordo.cluster.module.versions.state_doubt import StateDoubt
 from ordo.cluster.module.versions.state_hashes import StateHashes
-from ordo.cluster.wire.levels import PROTOCOL_LEVEL
+from ordo.cluster.wire.levels import FIRST_LEVEL, PROTOCOL_LEVEL
 
 Patch = Callable[[object, str, Any], None]
 
@@ -56,6 +57,11 @@ def evidence_is_forgotten_with_the_state(patch: Patch) -> None:
 def leaders_write_what_old_members_cannot_read(patch: Patch) -> None:
     """The level of the log is raised when a leader knows the next one."""
     patch(ProtocolLevel, "_known_levels", lambda self, now_ns: [self.own_level])
+
+
+def an_eighth_member_comes_to_old_ones(patch: Patch) -> None:
+    """A leader does not wait for the level."""
+    patch(membership, "MEMBERS_LEVEL", FIRST_LEVEL)
 
 
 def members_that_were_not_heard_count_as_new(patch: Patch) -> None:

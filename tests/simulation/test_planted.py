@@ -282,6 +282,7 @@ OPTIONS = {
     "a_member_takes_its_own_time_for_that_of_arrival": ARRIVED,
     "arrivals_are_written_for_old_members": replace(ARRIVED, old_members=1),
     "images_whose_files_come_late_are_forgotten": LATE,
+    "an_eighth_member_comes_to_old_ones": Options(nodes=7, spares=2, membership_mean_ns=100 * MS),
     "one_member_applies_versions_late": UPGRADED,
     "one_member_executes_all_with_its_newest_code": UPGRADED,
     "versions_are_forgotten_by_a_restart": UPGRADED,

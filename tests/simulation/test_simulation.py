@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ordo.cluster.wire.levels import FEW_MEMBERS_MAX
+from ordo.consensus.state.configuration import Configuration, ConfigurationTable
 from ordo.runtime.random import RandomSource
 from tests.simulation import run
 from tests.simulation.__main__ import main
@@ -179,6 +181,30 @@ def test_clusters_of_every_size(nodes: int) -> None:
     outcome = run_seed(nodes, options)
     assert outcome.violation is None
     assert outcome.answered > 0
+
+
+@pytest.mark.parametrize("seed", few_of([1, 2], [1]))
+def test_more_than_seven_members_come_and_go(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    counts, append = [], ConfigurationTable.append
+
+    def noted(self: ConfigurationTable, position: int, configuration: Configuration) -> None:
+        counts.append(len(configuration.member_ids))
+        append(self, position, configuration)
+
+    monkeypatch.setattr(ConfigurationTable, "append", noted)
+    options = Options(
+        nodes=5,
+        spares=8,
+        duration_ns=4 * S,
+        levels=True,
+        membership_mean_ns=60 * S // 1000,
+        kill_mean_ns=700 * S // 1000,
+        heartbeat_timeout_ns=S // 5,
+        heartbeat_interval_ns=S // 50,
+    )
+    outcome = run_seed(seed, options)
+    assert outcome.violation is None and outcome.answered > 100
+    assert max(counts) > FEW_MEMBERS_MAX
 
 
 @pytest.mark.parametrize("seed", few_of(range(1, 5), [1]))

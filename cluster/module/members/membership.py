@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.configuration import NamedConfiguration, decode_configuration
+from ordo.cluster.wire.levels import FEW_MEMBERS_MAX, MEMBERS_LEVEL, describe_want_of_members
 from ordo.cluster.wire.members import Member, parse_member
 from ordo.cluster.wire.ordo_codecs import MembershipChange
 from ordo.cluster.wire.succession import IS_OVER
@@ -38,6 +39,7 @@ class MembershipHost(Protocol):
     """The member whose cluster this is."""
 
     has_ended: bool
+    transfer: LeadershipTransfer
 
     @property
     def is_leader(self) -> bool: ...
@@ -64,22 +66,23 @@ class Membership:
         core: ConsensusCore,
         sequencer: Sequencer,
         log: LogKeeper,
-        transfer: LeadershipTransfer,
         contacts: Contacts,
         configured: tuple[Member, ...],
+        newest_level: Callable[[], int],
         answer_tool: Callable[[bytes | None], None],
     ) -> None:
         """Take the member's parts; `configured` are the members of the configuration file.
 
-        `answer_tool` sends an answer to the operator or tool that waits for it, if any.
+        `newest_level` returns the protocol level at the end of the log, `answer_tool` sends an answer to the operator,
+        or the tool on this machine, that waits for it.
         """
         self._host = host
         self._core = core
         self._sequencer = sequencer
         self._log = log
-        self._transfer = transfer
         self._configured = configured
         self._contacts = contacts
+        self._newest_level = newest_level
         self._answer_tool = answer_tool
         self._request: tuple[int, int] | None = None
         self._held: records.MembershipRequest | None = None
@@ -185,11 +188,16 @@ class Membership:
         if host.is_log_over:
             return IS_OVER
         is_busy = self._is_in_flight or self._request is not None or self._held is not None
-        if is_busy or self._transfer.is_under_way:
+        if is_busy or host.transfer.is_under_way:
             return "another change is under way; try again when it is done"
         wanted = self._wanted(request)
-        refusal = self._core.find_refusal(wanted, self._log.near_position, now_ns)
+        refusal = self._core.find_refusal(wanted, self._log.near_position, now_ns) or self._find_missing_level(wanted)
         return refusal or self._append(wanted, request, now_ns)
+
+    def _find_missing_level(self, wanted: Configuration) -> str:
+        count = len(wanted.member_ids)
+        is_known = count <= FEW_MEMBERS_MAX or self._newest_level() >= MEMBERS_LEVEL
+        return "" if is_known else describe_want_of_members(count)
 
     def _wanted(self, request: records.MembershipRequest) -> Configuration:
         current, member_id = self._core.configuration, request.member_id

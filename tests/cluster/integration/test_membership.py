@@ -18,6 +18,7 @@ from tests.cluster.integration.agreement import await_that, await_value, counter
 from tests.cluster.integration.command import demand_one_line, order, ordo
 from tests.cluster.integration.conftest import PATIENT, StartCluster
 from tests.cluster.integration.writer import Writer
+from tests.clusters import await_level
 
 T = TypeVar("T")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -146,3 +147,21 @@ def test_what_is_refused(start_cluster: StartCluster) -> None:
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(100)
         assert writer.client.query(b"", member_id=follower).member_id == follower, "learners answer as any member"
+
+
+def test_learners_are_none_of_the_seven(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(cluster=PATIENT)
+    await_level(cluster)
+    added = [cluster.add_member() for _ in range(8)]
+    for member_id in added:
+        done = order(cluster, "add-learner", cluster.new_member(member_id))
+        assert done.returncode == 0 and done.stdout.startswith(f"member {member_id} is a learner now"), done
+    refused = command(cluster, cluster.await_leader(), "add-learner", cluster.new_member(cluster.add_member()))
+    demand_one_line(refused, 1, "learner_ids=", "allowed are at most 8")
+    last = added[-1]
+    cluster.start_member(last)
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(100)
+        assert writer.client.query(b"", member_id=last, timeout_s=60).member_id == last
+    assert list(roles(cluster, last).values()).count("learner") == len(added)
+    assert order(cluster, "remove", str(added[0])).returncode == 0

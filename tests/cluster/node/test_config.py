@@ -55,6 +55,14 @@ def test_a_good_file_gives_members_and_module_settings(tmp_path: Path) -> None:
     assert module.sessions_max == 4096
 
 
+def test_seven_members_vote_and_this_node_may_be_a_learner_besides(tmp_path: Path) -> None:
+    more = "".join(f'[[members]]\nid = {one}\nhost = "10.0.0.{one + 1}"\nport = 20000\n' for one in range(2, 8))
+    learner = GOOD.replace("member_id = 1", "member_id = 1\nlearner = true")
+    assert len(_load(tmp_path, learner + more).member_list) == 8
+    with pytest.raises(ConfigurationError, match=r"members: 8 of these have a vote, allowed are 7; learners are named"):
+        _load(tmp_path, GOOD + more)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
