@@ -337,6 +337,10 @@ RecordingsMax = Annotated[int, typer.Option(min=1, max=64, help="recordings at a
 EventsChannel = Annotated[
     str, typer.Option(metavar="CHANNEL", help="tell of recordings there, on stream 30, as Aeron's archives do")
 ]
+OwnDriver = Annotated[
+    bool,
+    typer.Option("--own-driver/--no-own-driver", help="run a driver, or use the one that runs in --aeron-dir"),
+]
 TokensFile = Annotated[
     Path | None, typer.Option(help="[[tokens]] of those who may use it, with the roles log, record and delete")
 ]
@@ -349,6 +353,7 @@ def serve(
     ],
     control: Annotated[str, typer.Option(metavar="HOST:PORT", help="where clients reach it")] = "127.0.0.1:8010",
     aeron_dir: Annotated[str, typer.Option(help="folder of its media driver")] = "",
+    own_driver: OwnDriver = True,
     sync: ServedSync = "commit",
     segment_length: Annotated[str, typer.Option(help="of segment files, such as 64m; a power of two")] = "64m",
     recordings_max: RecordingsMax = ControlSettings.recordings_max,
@@ -359,13 +364,15 @@ def serve(
     trusted_file: Annotated[str, typer.Option(help="the keys of those who may take part (`ordo keys trust`)")] = "",
     tokens_file: TokensFile = None,
 ) -> None:
-    """Serve an archive to clients, with a media driver of its own, until SIGTERM or SIGINT."""
+    """Serve an archive to clients until SIGTERM or SIGINT, with a media driver of its own unless one runs."""
     from ordo.archive.inspection.server import ArchiveServerSettings
     from ordo.archive.inspection.tokens import load_tokens
     from ordo.transport.driver.channels.settings import default_directory
     from ordo.transport.secure.settings import Encryption
 
     configure_program()
+    if not own_driver and (key_file or trusted_file):
+        raise ConfigurationError("--no-own-driver with --key-file: it is the driver that encrypts, give it the keys")
     config = ArchiveServerSettings(
         str(directory),
         ControlSettings(
@@ -376,10 +383,11 @@ def serve(
             sessions_max=sessions_max,
         ),
         aeron_dir or default_directory(),
-        sync,
-        _size(segment_length),
+        own_driver,
+        sync=sync,
+        segment_length_bytes=_size(segment_length),
         events_channel=events,
-        encryption=Encryption.chosen(key_file, trusted_file),
+        encryption=Encryption.chosen(key_file, trusted_file) if own_driver else Encryption(),
         authenticator=None if tokens_file is None else load_tokens(tokens_file),
     )
     _run_server(config, control)

@@ -1,4 +1,4 @@
-"""An archive as a process of its own: media driver, archive and control conductor on one thread."""
+"""An archive as a process of its own: its media driver, archive and control conductor on one thread."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ordo.archive.inspection.recording_events import RecordingEvents
 from ordo.archive.protocol.codes import EVENTS_STREAM_ID_DEFAULT
 from ordo.archive.segments.segments import SEGMENT_LENGTH_DEFAULT
 from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.runtime.agents.idle import BackoffIdle
 from ordo.runtime.agents.wake import ParkFlag
 from ordo.runtime.io.storage import FileStorage, SyncQueue
 from ordo.runtime.native.clock import SystemClock
@@ -46,6 +47,10 @@ class ArchiveServerSettings:
     control: ControlSettings
     aeron_dir: str = field(default_factory=default_directory)
     """The folder of the media driver; programs on this machine use it for streams over IPC."""
+    own_driver: bool = True
+    """False: uses the driver, Ordo's or Aeron's, that runs in `aeron_dir` instead of its own."""
+    archive_id: int | None = None
+    """Given to clients; None: drawn at each start."""
     sync: str = "commit"
     segment_length_bytes: int = SEGMENT_LENGTH_DEFAULT
     low_space_bytes: int = LOW_SPACE_BYTES_DEFAULT
@@ -53,12 +58,13 @@ class ArchiveServerSettings:
     """Where it tells of its recordings; empty: nowhere."""
     events_stream_id: int = EVENTS_STREAM_ID_DEFAULT
     encryption: Encryption = field(default_factory=Encryption)
+    """Of its own driver."""
     authenticator: Authenticator | None = None
     """Who is let in, and what they may do; None: everybody, everything."""
 
 
 class ArchiveServer:
-    """A media driver, an archive and its control conductor on the caller's thread.
+    """An archive and its control conductor on the caller's thread, and a media driver unless another process has one.
 
     Raises OrdoError subclasses with one clear line when a folder is in use or a port is taken; nothing is left over
     then. `on_error` hears of what clients did wrong, and of what failed in the background.
@@ -74,6 +80,9 @@ class ArchiveServer:
         self.mark_file: MarkFile | None = None
         self.counters: ArchiveCounters | None = None
         self.events: RecordingEvents | None = None
+        self.driver: MediaDriver | None = None
+        self._backoff = BackoffIdle(park_ns_max=PARK_NS_MAX)
+        """Between cycles beside a driver elsewhere, whose sockets are not this thread's to park on."""
         try:
             self._build()
         except BaseException:
@@ -81,14 +90,16 @@ class ArchiveServer:
             raise
 
     def _build(self) -> None:
-        self._build_driver()
+        if self.config.own_driver:
+            self.driver = self._start_driver()
+            self._closers.append(self.driver.on_close)
+        self._connect(self.driver)
         self._build_archive()
         self._show()
 
-    def _build_driver(self) -> None:
+    def _start_driver(self) -> MediaDriver:
         config = self.config
-        memory = FileMemoryProvider()
-        self.driver = MediaDriver(
+        driver = MediaDriver(
             MediaDriverSettings(
                 directory=config.aeron_dir,
                 pid_is_local=True,
@@ -98,16 +109,18 @@ class ArchiveServer:
             ),
             clock=self._clock,
             network=UdpNetwork(),
-            memory=memory,
+            memory=FileMemoryProvider(),
             random=self._random.child("driver"),
         )
-        self.driver.on_start()
-        self._closers.append(self.driver.on_close)
+        driver.on_start()
+        return driver
+
+    def _connect(self, driver: MediaDriver | None) -> None:
         self.client = TransportClient(
-            config.aeron_dir,
+            self.config.aeron_dir,
             clock=self._clock,
-            memory=memory,
-            invoker=lambda: self.driver.do_work(self._clock.now()),
+            memory=FileMemoryProvider(),
+            invoker=None if driver is None else lambda: driver.do_work(self._clock.now()),
             name="archive",
             error_handler=self._on_error,
         )
@@ -125,6 +138,7 @@ class ArchiveServer:
             sync=config.sync,
             segment_length_bytes=config.segment_length_bytes,
             sync_queue=queue,
+            archive_id=config.archive_id,
             low_space_bytes=config.low_space_bytes,
             counts_padding=True,
         )
@@ -161,8 +175,10 @@ class ArchiveServer:
         self._closers.append(self.conductor.on_close)
 
     def _make_sync_queue(self) -> SyncQueue:
-        """Make the sync queue, in which a completed sync wakes the parked driver."""
+        """Make the sync queue, in which a completed sync wakes the parked driver of this thread."""
         storage = FileStorage(open_lmdb)
+        if self.driver is None:
+            return storage.sync_queue()
         park_flag = ParkFlag(self.client.counters.counter(self.client.counters.find(TYPE_PARK_FLAG)))
         path = os.path.join(self.config.aeron_dir, WAKE_SOCKET_NAME)
         waker = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
@@ -171,9 +187,14 @@ class ArchiveServer:
         return storage.sync_queue(park_flag, waker.fileno())
 
     def do_work(self, now_ns: int) -> int:
-        """Run one duty cycle and return the number of things done."""
+        """Run one duty cycle and return the number of things done.
+
+        Raises TransportError when the driver, in another process, has ended.
+        """
         work_count = self.client.do_work(now_ns)
-        work_count += self.driver.do_work(now_ns)
+        self.client.check_open()
+        if self.driver is not None:
+            work_count += self.driver.do_work(now_ns)
         work_count += self.conductor.do_work(now_ns)
         work_count += self.archive.do_work(now_ns)
         if self.counters is not None:
@@ -194,14 +215,15 @@ class ArchiveServer:
         self._on_error(error)
 
     def run(self) -> None:
-        """Run duty cycles until `end` is called; idle by spinning a little, then parked on the sockets."""
+        """Run duty cycles until `end` is called; idle by spinning a little, then parked on the driver's sockets."""
         spins = 0
         while not self._is_ending:
             now_ns = self._clock.now()
-            if self.do_work(now_ns):
-                spins = 0
+            work_count = self.do_work(now_ns)
+            if self.driver is None:
+                self._backoff.after(work_count)
                 continue
-            spins += 1
+            spins = 0 if work_count else spins + 1
             if spins > SPINS_MAX:
                 self.driver.park(now_ns, PARK_NS_MAX)
 

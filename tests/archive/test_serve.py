@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import struct
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from itertools import islice
@@ -16,6 +18,7 @@ from ordo.archive.client.client import ArchiveClient
 from ordo.archive.protocol import codecs
 from ordo.archive.protocol.codecs import SCHEMAS
 from ordo.archive.protocol.codes import ErrorCode
+from ordo.cli import run
 from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError
 from ordo.runtime.sbe import decode_one_of
 from ordo.runtime.security.tokens import new_token
@@ -101,6 +104,35 @@ def test_a_port_that_is_taken_is_one_line(served: Served, tmp_path: Path) -> Non
     assert other.process.returncode == 1
     assert "Traceback" not in log
     assert served.address in log
+
+
+def test_an_archive_uses_a_driver_that_runs_and_ends_with_it(
+    tmp_path: Path, shm_path: Path, free_port: Callable[[], int]
+) -> None:
+    """Clients of that driver reach it over IPC, others over UDP."""
+    folder = shm_path / "driver"
+    driver = subprocess.Popen([sys.executable, "-m", "ordo.cli", "driver", "--dir", str(folder)])
+    served = Served(free_port(), tmp_path / "archive", folder, "--no-own-driver")
+    try:
+        for is_local in (True, False):
+            with served.connect(is_local=is_local) as client:
+                channel = "aeron:ipc?alias=test" if is_local else f"aeron:udp?endpoint=127.0.0.1:{free_port()}"
+                recording_id = record(client, channel, [b"one", b"two"], local=is_local)
+                assert [message.payload for message in client.replay(recording_id)] == [b"one", b"two"]
+        driver.terminate()
+        assert driver.wait(patient(30)) == 0
+        log = served.process.communicate(timeout=patient(60))[1]
+        assert served.process.returncode == 1
+        assert "archive cannot be used any more: the driver" in log and "Traceback" not in log
+    finally:
+        served.stop(signal.SIGKILL)
+        driver.kill()
+        driver.wait()
+
+
+def test_the_keys_of_a_driver_that_runs_are_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["archive", "serve", str(tmp_path), "--no-own-driver", "--key-file", "k", "--trusted-file", "t"]) == 2
+    assert "it is the driver that encrypts, give it the keys" in capsys.readouterr().err
 
 
 def test_nobody_there(free_port: Callable[[], int]) -> None:
