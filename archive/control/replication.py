@@ -83,7 +83,7 @@ class Replication:
         self._source_channel: str = request.source_control_channel
         self._source_stream_id: int = request.source_control_stream_id
         is_ipc = ChannelUri.parse(request.source_control_channel).is_ipc
-        own_response = "aeron:ipc" if is_ipc else self._channel
+        own_response = "aeron:ipc" if is_ipc else self._answers_channel
         self._source = ArchiveSession(
             owner.client,
             ArchiveClientSettings(
@@ -237,6 +237,15 @@ class Replication:
         if self._tags:
             uri = uri.with_params(endpoint=None, interface=None, control_mode="manual", tags=self._tags)
         return str(uri)
+
+    @property
+    def _answers_channel(self) -> str:
+        """Where the source answers, unless the request says: beside the replay if that has its transport for itself."""
+        uri = ChannelUri.parse(self._channel)
+        endpoint = uri.endpoint
+        if not self._tags or endpoint is None:
+            return self._channel
+        return str(uri.with_params(endpoint=endpoint._replace(port=0)))
 
     @property
     def _replay_destination(self) -> str:
@@ -516,8 +525,10 @@ class ReplicationRequests:
             )
         channel = self.replication_channel(getattr(request, "replication_channel", ""))
         if _tags_of(request, 0) and (answers_requester(channel) or not ChannelUri.parse(channel).is_udp):
+            kind = "response" if answers_requester(channel) else "IPC"
+            use = "live destinations" if request.live_destination else "tagged replication"
             raise ArchiveError(
-                f"replication_channel={channel!r} cannot have tags or join a live stream: it must be an aeron:udp "
+                f"{kind} channels can't be used with {use}: replication_channel={channel!r}, it must be an aeron:udp "
                 "channel with an endpoint"
             )
         if request.target_recording_id != NULL_VALUE:

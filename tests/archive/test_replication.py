@@ -190,12 +190,16 @@ def until_copied(pair: Pair, live: Live) -> None:
     pair.world.until(lambda: position() == live.publication.position, timeout_ns=60 * S, step_ns=200_000)
 
 
-@pytest.mark.parametrize("end", ["publisher", "client"])
-def test_a_replication_joins_the_live_stream(pair: Pair, end: str) -> None:
-    """After MERGE the recording goes on without the source's archive, until its publisher or a client ends it."""
+@pytest.mark.parametrize(("end", "port"), [("publisher", 0), ("client", 7400)])
+def test_a_replication_joins_the_live_stream(pair: Pair, end: str, port: int) -> None:
+    """After MERGE the recording goes on without the source's archive, until its publisher or a client ends it.
+
+    The replay may have a port of its own choice, where the source's answers cannot come in too.
+    """
     live = Live(pair)
     live.send(100)
-    replication_id = ask(pair, live_destination=MEMBER)
+    replication_channel = f"aeron:udp?endpoint={TARGET}:{port}"
+    replication_id = ask(pair, live_destination=MEMBER, replication_channel=replication_channel)
     pair.until_signal("REPLICATE", "EXTEND", "MERGE", "REPLICATE_END")
     pair.world.until(lambda: not pair.source.archive.replays(), timeout_ns=60 * S, step_ns=200_000)
     assert pair.caller.signals[2].position == live.publication.position
@@ -276,9 +280,12 @@ def test_a_replication_over_response_channels(pair: Pair, part: str) -> None:
 
 
 def test_what_cannot_be_replicated_with_tags_is_refused(pair: Pair) -> None:
-    for channel in ("aeron:ipc", f"aeron:udp?control-mode=response|control={SOURCE}:5001"):
-        with pytest.raises(ArchiveError, match="cannot have tags or join a live stream"):
+    response = f"aeron:udp?control-mode=response|control={SOURCE}:5001"
+    for channel, kind in (("aeron:ipc", "IPC"), (response, "response")):
+        with pytest.raises(ArchiveError, match=f"{kind} channels can't be used with live destinations"):
             ask(pair, live_destination=MEMBER, replication_channel=channel)
+        with pytest.raises(ArchiveError, match=f"{kind} channels can't be used with tagged replication"):
+            ask(pair, channel_tag_id=1, subscription_tag_id=2, replication_channel=channel)
 
 
 def test_a_part_of_another_recording_is_not_gone_on_with(pair: Pair) -> None:
