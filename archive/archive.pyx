@@ -550,7 +550,7 @@ cdef class Archive(Agent):
         again."""
         self._stopped(recording_id)
         if self.replays(recording_id):
-            raise ArchiveError(f"recording {recording_id} is being replayed; stop that first",
+            raise ArchiveError(f"cannot purge recording with active replay {recording_id}",
                                code=ERROR_ACTIVE_RECORDING)
         self.catalog.update(recording_id, state=RecordingState.DELETED)
         self._tails.pop(recording_id, None)

@@ -8,12 +8,20 @@ from typing import NamedTuple
 from ordo.archive.archive import Archive
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.archive.segments.recovery import base_of
-from ordo.archive.segments.segments import segment_name
+from ordo.archive.segments.segments import DELETED_SUFFIX, segment_name
 from ordo.runtime.errors import ArchiveError
 from ordo.runtime.io.storage import Storage
 
 _HEADER = struct.Struct("<iBBHiiii")
 _HEADER_STEP = 32
+_LAYOUT = {
+    "segment_length": "SegmentFileLength",
+    "term_length": "TermBufferLength",
+    "initial_term_id": "InitialTermId",
+    "stream_id": "StreamId",
+    "mtu": "MtuLength",
+}
+"""What recordings that are joined must have in common, with Aeron's words for it in errors."""
 
 
 class FrameHeader(NamedTuple):
@@ -91,14 +99,15 @@ def migrate_segments(archive: Archive, source_id: int, target_id: int) -> int:
             storage.remove(storage_path)
     for base in bases:
         if not storage.exists(f"{directory}/{segment_name(source_id, base)}"):
-            raise ArchiveError(f"segment file {segment_name(source_id, base)} is missing")
+            raise ArchiveError(f"missing src segment file {directory}/{segment_name(source_id, base)}")
         if storage.exists(f"{directory}/{segment_name(target_id, base)}"):
-            raise ArchiveError(f"segment file {segment_name(target_id, base)} is there already")
+            raise ArchiveError(f"preexisting dst segment file {directory}/{segment_name(target_id, base)}")
     for base in reversed(bases):
         storage.rename(f"{directory}/{segment_name(source_id, base)}", f"{directory}/{segment_name(target_id, base)}")
     trailing = f"{directory}/{segment_name(source_id, base_of(source, source.stop_position))}"
-    if storage.exists(trailing):
-        storage.remove(trailing)
+    for path in (trailing, trailing + DELETED_SUFFIX):
+        if storage.exists(path):
+            storage.remove(path)
     storage.sync_directory(directory)
     if target.start_position == join:
         archive.catalog.update(target_id, start_position=source.start_position)
@@ -118,24 +127,28 @@ def _check_join(archive: Archive, source: RecordingDescriptor, target: Recording
     if source.recording_id == target.recording_id:
         raise ArchiveError(f"recording {source.recording_id} cannot be migrated to itself")
     if archive.recording(source.recording_id) is not None or source.is_active:
-        raise ArchiveError(f"recording {source.recording_id} is being recorded; stop it first")
+        raise ArchiveError(f"recording {source.recording_id} is still active")
     if archive.replays(source.recording_id):
         raise ArchiveError(f"recording {source.recording_id} is being replayed; stop that first")
-    for name in ("segment_length", "term_length", "initial_term_id", "stream_id", "mtu"):
+    for name, words in _LAYOUT.items():
         ours, theirs = getattr(source, name), getattr(target, name)
         if ours != theirs:
-            raise ArchiveError(f"invalid migrate: recordings differ in {name}: source={ours} target={theirs}")
+            raise ArchiveError(f"invalid migrate: src{words}={ours} dst{words}={theirs}")
     if source.stop_position == target.start_position:
         join = target.start_position
     elif source.start_position == target.stop_position:
         join = source.start_position
     else:
         raise ArchiveError(
-            f"invalid migrate: recordings do not meet: source {source.start_position} to {source.stop_position}, "
-            f"target {target.start_position} to {target.stop_position}"
+            "invalid migrate: src and dst are not contiguous "
+            f"srcStartPosition={source.start_position} srcStopPosition={source.stop_position} "
+            f"dstStartPosition={target.start_position} dstStopPosition={target.stop_position}"
         )
-    if base_of(source, join) != join or base_of(target, join) != join:
-        raise ArchiveError(
-            f"invalid migrate: position={join}, where the recordings meet, is not the base of a segment of both"
-        )
+    for which, one in (("src", source), ("dst", target)):
+        if base_of(one, join) != join:
+            raise ArchiveError(
+                f"invalid migrate: join position is not on segment boundary of {which} recording seamPosition={join} "
+                f"startPosition={one.start_position} stopPosition={one.stop_position} "
+                f"termBufferLength={one.term_length} segmentFileLength={one.segment_length}"
+            )
     return join

@@ -210,7 +210,7 @@ class ControlConductor(Agent):
             return self._session_of(request.control_session_id, image)
         session = self._tokens.session_of(request)
         if session is None:
-            self._warn(f"a replay of recording {request.recording_id} by a token that is not valid")
+            self._warn(f"Unknown session or token timeout: a replay of recording {request.recording_id} is not made")
         elif answers_requester(request.replay_channel):
             self._carry_out(partial(self.replays.answer, image), session, message, request)
             return None

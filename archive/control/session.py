@@ -254,7 +254,7 @@ class ControlSession:
         """Raise ArchiveError while a listing runs."""
         if self._listing is not None:
             raise ArchiveError(
-                "a listing is under way in this session; wait for its end", code=ErrorCode.ACTIVE_LISTING
+                "active listing already in progress in this session: wait for its end", code=ErrorCode.ACTIVE_LISTING
             )
 
     def _list(self) -> int:

@@ -42,10 +42,7 @@ class StorageRequests:
 
     def _check_stopped(self, recording_id: int, what: str) -> None:
         if self._archive.recording(recording_id) is not None:
-            raise ArchiveError(
-                f"cannot {what} active recording {recording_id}: it is being recorded; stop it first",
-                code=ErrorCode.ACTIVE_RECORDING,
-            )
+            raise ArchiveError(f"cannot {what} active recording {recording_id}", code=ErrorCode.ACTIVE_RECORDING)
 
     def _truncate(self, session: ControlSession, request: records.TruncateRecordingRequest) -> None:
         self._check_stopped(request.recording_id, "truncate")

@@ -17,7 +17,7 @@ from ordo.archive.inspection.export import (
     MARK_HEADER_LENGTH,
     replace_file,
 )
-from ordo.runtime.errors import StorageInUseError
+from ordo.runtime.errors import OrdoError, StorageInUseError
 from ordo.runtime.native.clock import Clock
 from ordo.runtime.native.error_log import DistinctErrorLog
 from ordo.runtime.native.memory import FileMemoryProvider
@@ -71,8 +71,12 @@ class MarkFile:
         self._due_ms = now_ms + ACTIVITY_INTERVAL_MS
 
     def on_error(self, error: Exception) -> None:
-        """Record an error, counted where it was recorded before."""
-        self._errors.record(error)
+        """Record an error, counted where it was recorded before, with its category as Aeron's archive writes it."""
+        if isinstance(error, OrdoError):
+            kind = type(error)
+            self._errors.record(f"{kind.__module__}.{kind.__qualname__}: {error.category.name} - {error.message}")
+        else:
+            self._errors.record(error)
 
     def work(self) -> None:
         """Show that the archive lives, when it is time again."""

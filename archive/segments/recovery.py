@@ -17,7 +17,7 @@ from ordo.archive.segments.cursor import SegmentCursor
 from ordo.archive.segments.erase import erase_tail
 from ordo.archive.segments.reader import RecordingReader
 from ordo.archive.segments.scan import FrameScanner
-from ordo.archive.segments.segments import parse_segment_name, segment_base_position, segment_name
+from ordo.archive.segments.segments import DELETED_SUFFIX, parse_segment_name, segment_base_position, segment_name
 from ordo.runtime.errors import CorruptFrameError
 from ordo.runtime.io.storage import Storage
 from ordo.runtime.native.sentinels import NULL_POSITION
@@ -157,12 +157,16 @@ def clear_from(
 
 
 def remove_files(storage: Storage, directory: str, recording_id: int) -> int:
-    """Remove every segment file of a recording, durably; return the count of files."""
-    bases = segment_bases(storage, directory, recording_id)
-    for base in reversed(bases):
-        storage.remove(f"{directory}/{segment_name(recording_id, base)}")
+    """Remove every segment file of a recording, durably, also those put aside; return the count of files."""
+    names = [segment_name(recording_id, base) for base in reversed(segment_bases(storage, directory, recording_id))]
+    for name in storage.list_files(directory):
+        put_aside = parse_segment_name(name.removesuffix(DELETED_SUFFIX)) if name.endswith(DELETED_SUFFIX) else None
+        if put_aside is not None and put_aside.recording_id == recording_id:
+            names.append(name)
+    for name in names:
+        storage.remove(f"{directory}/{name}")
     storage.sync_directory(directory)
-    return len(bases)
+    return len(names)
 
 
 def remove_below(storage: Storage, directory: str, recording_id: int, position: int) -> int:

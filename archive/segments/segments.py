@@ -7,6 +7,9 @@ SEGMENT_LENGTH_MIN = 64 * 1024
 SEGMENT_LENGTH_MAX = 1024 * 1024 * 1024
 SEGMENT_LENGTH_DEFAULT = 64 * 1024 * 1024
 
+DELETED_SUFFIX = ".del"
+"""The end of the name of a segment file that somebody put aside for deletion; Ordo deletes without that step."""
+
 _NAME = re.compile(r"(0|[1-9]\d*)-(0|[1-9]\d*)\.rec")
 
 

@@ -319,7 +319,9 @@ def test_a_purged_recording_is_gone(world: ControlWorld) -> None:
     record(world, server, caller, payloads(100))
     caller.client.add_subscription(REPLAY_CHANNEL, REPLAY_STREAM)
     caller.call(replay())
-    assert refused_with(caller, control_requests.purge_recording(0)) == ErrorCode.ACTIVE_RECORDING
+    with pytest.raises(ArchiveError, match=r"cannot purge recording with active replay 0$") as refused:
+        caller.call(control_requests.purge_recording(0))
+    assert refused.value.code == ErrorCode.ACTIVE_RECORDING
     caller.call(control_requests.stop_all_replays())
     assert caller.call(control_requests.purge_recording(0)) > 0
     assert segments(server) == []
@@ -409,10 +411,35 @@ def test_recordings_that_do_not_meet_are_not_migrated(world: ControlWorld) -> No
     server = world.server()
     caller = world.remote_caller(server)
     for _ in range(2):
-        record(world, server, caller, payloads(100))
+        record(world, server, caller, payloads(100), f"{CHANNEL}|init-term-id=3|term-id=3|term-offset=0")
     before = segments(server), segments(server, 1)
-    assert refused_with(caller, control_requests.migrate_segments(0, 1)) == ErrorCode.GENERIC
+    with pytest.raises(ArchiveError, match="invalid migrate: src and dst are not contiguous srcStartPosition=0 src"):
+        caller.call(control_requests.migrate_segments(0, 1))
+    server.archive.catalog.update(1, start_position=server.archive.descriptor(0).stop_position)
+    with pytest.raises(ArchiveError, match="join position is not on segment boundary of src recording seamPosition="):
+        caller.call(control_requests.migrate_segments(0, 1))
+    server.archive.catalog.update(1, stream_id=STREAM + 1)
+    with pytest.raises(ArchiveError, match=f"invalid migrate: srcStreamId={STREAM} dstStreamId={STREAM + 1}"):
+        caller.call(control_requests.migrate_segments(0, 1))
     assert (segments(server), segments(server, 1)) == before
+
+
+@pytest.mark.parametrize(
+    "delete",
+    [control_requests.truncate_recording(0, 0), control_requests.purge_recording(0)],
+    ids=["truncated", "purged"],
+)
+def test_files_put_aside_for_deletion_go_with_their_recording(world: ControlWorld, delete: Call[int]) -> None:
+    """As an operator, or Aeron's archive, renames them; those of other recordings stay."""
+    server = world.server()
+    caller = world.remote_caller(server)
+    record(world, server, caller, payloads(400))
+    folder = Path(server.archive.directory)
+    names = segments(server)
+    (folder / names[0]).rename(folder / f"{names[0]}.del")
+    (folder / "7-0.rec.del").touch()
+    assert caller.call(delete) == len(names)
+    assert sorted(path.name for path in folder.iterdir() if ".rec" in path.name) == ["7-0.rec.del"]
 
 
 def test_an_old_replay_request_without_its_later_fields_is_served(world: ControlWorld) -> None:
@@ -486,9 +513,8 @@ def test_a_token_is_good_for_its_recording_and_for_a_while(requester: Requester)
     replies.append(requester.replay(token))
     requester.world.run(100 * MS)
     assert not any(reply.is_done for reply in replies)
-    assert [str(error) for error in requester.server.errors] == [
-        f"a replay of recording {recording_id} by a token that is not valid" for recording_id in (7, 0, 0)
-    ]
+    refused = "Unknown session or token timeout: a replay of recording {} is not made"
+    assert [str(error) for error in requester.server.errors] == [refused.format(one) for one in (7, 0, 0)]
 
 
 def test_tokens_are_bounded_and_expire(world: ControlWorld) -> None:

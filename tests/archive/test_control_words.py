@@ -38,6 +38,7 @@ WORDS: list[tuple[Call[Any], str]] = [
         "unknown destination rec",
     ),
     (ask.stop_replication(999), "unknown replication id 999"),
+    (ask.migrate_segments(1, 0), "recording 1 is still active"),
 ]
 
 

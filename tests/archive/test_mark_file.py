@@ -15,7 +15,7 @@ import pytest
 from ordo.archive.inspection.export import ERROR_BUFFER_LENGTH, MARK_HEADER, MARK_HEADER_LENGTH
 from ordo.archive.inspection.mark_file import MarkFile
 from ordo.cli import run
-from ordo.runtime.errors import ArchiveError, StorageInUseError
+from ordo.runtime.errors import ArchiveError, Category, StorageInUseError
 from ordo.runtime.native.clock import Clock, VirtualClock
 from ordo.runtime.native.error_log import read_errors
 from ordo.runtime.native.memory import FileMemoryProvider
@@ -55,12 +55,12 @@ def test_it_says_whose_it_is_and_that_it_lives_until_it_ends(tmp_path: Path) -> 
     clock.advance(1_500_000_000)
     mark.work()
     assert header(tmp_path) == first | {"activity_timestamp": begin_ms + 1_500}
-    mark.on_error(ArchiveError("a client was turned away"))
-    mark.on_error(ArchiveError("a client was turned away"))
+    mark.on_error(ArchiveError("a client was turned away", category=Category.WARN))
+    mark.on_error(ArchiveError("a client was turned away", category=Category.WARN))
     memory = FileMemoryProvider().open(str(tmp_path / NAME))
     (observed,) = read_errors(memory.slice(MARK_HEADER_LENGTH, ERROR_BUFFER_LENGTH))
     assert observed.observation_count == 2
-    assert "a client was turned away" in observed.text
+    assert observed.text == "ordo.runtime.errors.ArchiveError: WARN - a client was turned away"
     mark.close()
     assert header(tmp_path)["activity_timestamp"] == -1
 
