@@ -1,5 +1,7 @@
 """Runs compiled tests of Aeron twice, with its driver and with Ordo's in its place: `make test-aeron-suite DIR=...`.
 
+With `--archive` the second run has Ordo's archive, too.
+
 The tests are the user's own, from a checkout of Aeron that was built there: nothing of them is here. Each class has a
 JVM of its own. A test counts where it passes with Aeron; for each of these that does not pass with Ordo, the error is
 printed. Aeron's tests start the driver that the system property `aeron.test.system.aeronmd.path` names, and their own
@@ -27,6 +29,8 @@ from tools.arguments import writable_file
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNNER = Path(__file__).with_name("TestRun.java")
+ARCHIVE = Path(__file__).with_name("OrdoArchive.java")
+ARCHIVE_PROPERTY = "ordo.archive.program"
 JUNIT = "org.junit.platform:junit-platform-console-standalone:1.11.4"
 JUNIT_JARS = ("junit-platform-launcher", "junit-platform-console-standalone")
 DRIVER_PROPERTY = "aeron.test.system.aeronmd.path"
@@ -147,6 +151,13 @@ def class_names(folders: Iterable[Path], pattern: str) -> list[str]:
     return names
 
 
+def with_nested(folders: Iterable[Path], class_name: str) -> list[str]:
+    """Return the names of a class and of the test classes within it, each of whose tests JUnit runs once."""
+    place = Path(*class_name.split("."))
+    found = [file for folder in folders for file in folder.glob(f"{place}$*.class") if TEST_CLASS.search(file.stem)]
+    return [class_name, *sorted(f"{class_name}${file.stem.partition('$')[2]}" for file in found)]
+
+
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
@@ -169,12 +180,19 @@ def junit_jar(entries: list[str], given: str, folder: Path) -> list[str]:
     return [str(one) for one in folder.glob("*.jar")]
 
 
-def write_stand_in(folder: Path) -> Path:
-    """Write the program that stands in for aeronmd: it runs Ordo's driver with the same settings."""
-    program = folder / "aeronmd"
-    program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m tools.aeronmd "$@"\n')
+def write_stand_in(folder: Path, name: str) -> Path:
+    """Write the program that stands in for one of Aeron's, aeronmd or aeronarchive, and takes the same settings."""
+    program = folder / name
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m tools.{name} "$@"\n')
     program.chmod(0o755)
     return program
+
+
+class Programs(NamedTuple):
+    """What a run has in the place of the driver and the archive that Aeron's tests start in their JVM."""
+
+    driver: Path | None = None
+    archive: Path | None = None
 
 
 @dataclass
@@ -187,23 +205,56 @@ class Suite:
     options: list[str]
     timeout_s: float
 
+    @property
+    def archive_classes(self) -> Path:
+        """Where the Archive class is that starts a program."""
+        return self.work / "archive"
+
     def compile_runner(self) -> None:
         """Compile TestRun with the JUnit of the class path."""
         if shutil.which("javac") is None or shutil.which("java") is None:
             raise SuiteError("a JDK (java, javac) is not installed")
-        command = ["javac", "-cp", os.pathsep.join(self.entries), "-d", str(self.work), str(RUNNER)]
+        self._compile(RUNNER, self.work, "this JUnit")
+
+    def replace_archive(self) -> None:
+        """Write the Archive class that starts a program, made of the one of the class path with its Byte Buddy."""
+        self.archive_classes.mkdir()
+        self._compile(ARCHIVE, self.archive_classes, "these Aeron and Byte Buddy")
+        classes = os.pathsep.join([*self.entries, str(self.archive_classes)])
+        self._call(
+            ["java", "-cp", classes, f"io.aeron.archive.{ARCHIVE.stem}", str(self.archive_classes)],
+            "Byte Buddy cannot rewrite the class path's Archive",
+        )
+
+    def _compile(self, source: Path, folder: Path, jars: str) -> None:
+        self._call(
+            ["javac", "-cp", os.pathsep.join(self.entries), "-d", str(folder), str(source)],
+            f"javac cannot compile {source.name} with {jars}",
+        )
+
+    @staticmethod
+    def _call(command: list[str], failure: str) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise SuiteError(f"javac cannot compile {RUNNER.name} with this JUnit: {done.stderr[-500:].strip()}")
+            raise SuiteError(f"{failure}: {done.stderr[-500:].strip()}")
 
-    def run(self, class_name: str, driver: Path | None) -> Run:
-        """Run the tests of a class with a driver; None stands for Aeron's Java driver. All it started ends with it."""
+    def command(self, programs: Programs, results: Path, class_name: str) -> list[str]:
+        """Return the command that runs the tests of a class."""
+        command = ["java", *JVM_OPTIONS, *self.options]
+        entries = [*self.entries, str(self.work)]
+        if programs.driver is not None:
+            command.append(f"-D{DRIVER_PROPERTY}={programs.driver}")
+        if programs.archive is not None:
+            command.append(f"-D{ARCHIVE_PROPERTY}={programs.archive}")
+            entries.insert(0, str(self.archive_classes))
+        names = with_nested(compiled_folders(self.folder), class_name)
+        return [*command, "-cp", os.pathsep.join(entries), "TestRun", str(results), *names]
+
+    def run(self, class_name: str, programs: Programs) -> Run:
+        """Run the tests of a class; all that they started ends with it."""
         results = self.work / "results"
         results.write_text("")
-        command = ["java", *JVM_OPTIONS, *self.options]
-        if driver is not None:
-            command.append(f"-D{DRIVER_PROPERTY}={driver}")
-        command += ["-cp", os.pathsep.join([*self.entries, str(self.work)]), "TestRun", str(results), class_name]
+        command = self.command(programs, results, class_name)
         with (self.work / "output").open("w+") as output:
             process = subprocess.Popen(
                 command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -270,7 +321,7 @@ def as_json(found: list[Verdict], notes: list[str]) -> str:
     )
 
 
-def run_suite(suite: Suite, names: list[str], aeron: Path | None, ordo: Path) -> tuple[list[Verdict], list[str]]:
+def run_suite(suite: Suite, names: list[str], aeron: Programs, ordo: Programs) -> tuple[list[Verdict], list[str]]:
     """Return the verdicts of classes, and a line for each class whose tests did not run with Aeron."""
     found: list[Verdict] = []
     notes: list[str] = []
@@ -290,6 +341,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--class-path", default="", help="what the tests need besides")
     parser.add_argument("--classes", default="", help="a pattern: run the classes in whose names it is found")
     parser.add_argument("--aeronmd", type=Path, help="Aeron's own C driver; its Java driver without")
+    parser.add_argument("--archive", action="store_true", help="with Ordo's driver, run Ordo's archive as well")
     parser.add_argument("--java-options", default="", help="options for the JVM, separated by spaces")
     parser.add_argument("--junit", default="", help="a jar with JUnit's launcher")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for a class and a driver")
@@ -308,11 +360,16 @@ def main(arguments: list[str] | None = None) -> int:
             entries = junit_jar(entries, given.junit, work / "junit") + entries
             suite = Suite(folder, entries, work, given.java_options.split(), given.timeout)
             suite.compile_runner()
+            if given.archive:
+                suite.replace_archive()
             names = class_names(compiled_folders(folder), given.classes)
         except SuiteError as error:
             print(f"aeron suite: {error}", file=sys.stderr)
             return USAGE_STATUS
-        found, notes = run_suite(suite, names, given.aeronmd and given.aeronmd.resolve(), write_stand_in(work))
+        ordo = Programs(
+            write_stand_in(work, "aeronmd"), write_stand_in(work, "aeronarchive") if given.archive else None
+        )
+        found, notes = run_suite(suite, names, Programs(given.aeronmd and given.aeronmd.resolve()), ordo)
     print("\n".join(table(found, notes)))
     if given.json:
         given.json.write_text(as_json(found, notes) + "\n")

@@ -16,17 +16,33 @@ SOURCES = Path(__file__).with_name("suite")
 with_the_newest = pytest.mark.parametrize("java_class_path", AERON_VERSIONS[-1:], indirect=True)
 
 
-@pytest.fixture(scope="module")
-def junit() -> Path:
-    """JUnit's jar, through Maven the first time."""
-    jar = cache_folder() / f"{'-'.join(aeron_suite.JUNIT.split(':')[1:])}.jar"
+BYTE_BUDDY = "net.bytebuddy:byte-buddy:1.15.11"
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmx256m"
+
+
+def jar_of(artifact: str) -> Path:
+    """A jar, through Maven the first time."""
+    jar = cache_folder() / f"{'-'.join(artifact.split(':')[1:])}.jar"
     try:
         with only_one():
             if not jar.is_file():
-                run_maven("dependency:copy", f"-Dartifact={aeron_suite.JUNIT}", f"-DoutputDirectory={jar.parent}")
+                run_maven("dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={jar.parent}")
     except PeerMissingError as missing:
         go_without(missing)
     return jar
+
+
+@pytest.fixture(scope="module")
+def junit() -> Path:
+    return jar_of(aeron_suite.JUNIT)
+
+
+def compile_suite(folder: Path, *jars: Path) -> None:
+    """Makes `classes` and `lib` of a folder with the suite's tests."""
+    (folder / "lib").mkdir()
+    for jar in jars:
+        (folder / "lib" / jar.name).symlink_to(jar)
+    compile_java(sorted(SOURCES.glob("*.java")), ":".join(map(str, jars)), folder / "classes")
 
 
 @with_the_newest
@@ -35,16 +51,10 @@ def test_what_passes_with_aeron_is_run_with_ordo(
 ) -> None:
     """Three tests pass with both, one fails with Aeron and does not count, one fails with Ordo and is told."""
     jar, _ = java_class_path
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / jar.name).symlink_to(jar)
-    compile_java(sorted(SOURCES.glob("*.java")), f"{jar}:{junit}", tmp_path / "classes")
+    compile_suite(tmp_path, jar, junit)
     found = tmp_path / "found.json"
     status = aeron_suite.main(
-        [
-            str(tmp_path),
-            *("--junit", str(junit), "--json", str(found)),
-            *("--java-options", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmx256m"),
-        ]
+        [str(tmp_path), "--classes", "Driver", "--json", str(found), "--java-options", JAVA_OPTIONS]
     )
     table = capsys.readouterr().out
     assert status == 1 and "| all | 4 | 3 |" in table, table
@@ -58,3 +68,26 @@ def test_what_passes_with_aeron_is_run_with_ordo(
         "DriverSuiteTest.echoes(String)[2]",
         "DriverSuiteTest.hasTheTermLengthThatWasSet()",
     }
+
+
+@with_the_newest
+def test_an_archive_of_the_tests_jvm_is_ordos(
+    java_class_path: tuple[Path, Path], junit: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One records with both; one looks for what only Aeron's archive has; one gives it what Ordo's cannot take."""
+    jar, _ = java_class_path
+    compile_suite(tmp_path, jar, junit, jar_of(BYTE_BUDDY))
+    status = aeron_suite.main([str(tmp_path), "--classes", "Archive", "--archive", "--java-options", JAVA_OPTIONS])
+    table = capsys.readouterr().out
+    assert status == 1 and "| all | 3 | 2 |" in table, table
+    assert "ArchiveSuiteTest.isAeronsOwn(): org.opentest4j.AssertionFailedError" in table
+
+
+@with_the_newest
+def test_without_byte_buddy_no_archive_is_replaced(
+    java_class_path: tuple[Path, Path], junit: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jar, _ = java_class_path
+    compile_suite(tmp_path, jar, junit)
+    assert aeron_suite.main([str(tmp_path), "--archive"]) == 2
+    assert "javac cannot compile OrdoArchive.java with these Aeron and Byte Buddy" in capsys.readouterr().err

@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 from ordo.runtime.errors import ConfigurationError
-from tools.aeron_suite import SuiteError, as_json, class_names, class_path, main, read_run, table, verdicts
+from tools.aeron_suite import (
+    SuiteError,
+    as_json,
+    class_names,
+    class_path,
+    main,
+    read_run,
+    table,
+    verdicts,
+    with_nested,
+)
+from tools.aeronarchive import archive_settings
 from tools.aeronmd import REFUSED, SETTINGS, driver_settings, given
 
 AERON = """\
@@ -67,6 +78,9 @@ def test_tests_are_found_in_a_folder_and_in_a_checkout(tmp_path: Path) -> None:
     assert entries == [str(tmp_path / "a" / "classes"), str(tmp_path / "a" / "lib" / "aeron.jar"), "more.jar"]
     assert class_names([tmp_path / "a" / "classes"], "") == ["io.OneTest", "io.TwoTest"]
     assert class_names([tmp_path / "a" / "classes"], "Two") == ["io.TwoTest"]
+    (tmp_path / "a" / "classes" / "io" / "OneTest$InnerTest.class").touch()
+    assert with_nested([tmp_path / "a" / "classes"], "io.OneTest") == ["io.OneTest", "io.OneTest$InnerTest"]
+    assert with_nested([tmp_path / "a" / "classes"], "io.TwoTest") == ["io.TwoTest"]
     made = tmp_path / "b" / "aeron-x" / "build"
     for part in ("classes/java/test", "classes/java/main", "resources/test"):
         (made / part).mkdir(parents=True)
@@ -140,3 +154,36 @@ def test_what_would_change_a_test_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="-x: unknown argument"):
         given({}, ["-x"])
     assert not SETTINGS.keys() & REFUSED.keys()
+
+
+def test_aerons_settings_become_those_of_ordos_archive() -> None:
+    values = given(
+        {"AERON_DIR": "/tmp/driver"},
+        [
+            "-Daeron.archive.dir=/tmp/archive",
+            "-Daeron.archive.id=7",
+            "-Daeron.archive.file.sync.level=0",
+            "-Daeron.archive.segment.file.length=1m",
+            "-Daeron.archive.control.channel=aeron:udp?endpoint=localhost:8010",
+            "-Daeron.archive.connect.timeout=3s",
+            "-Daeron.archive.max.concurrent.replays=5",
+            "-Daeron.archive.recording.events.channel=aeron:ipc",
+        ],
+    )
+    settings = archive_settings(values)
+    assert (settings.aeron_dir, settings.own_driver) == ("/tmp/driver", False)
+    assert (settings.directory, settings.archive_id, settings.sync) == ("/tmp/archive", 7, "none")
+    assert (settings.segment_length_bytes, settings.events_channel) == (1 << 20, "aeron:ipc")
+    assert settings.control.control_channel == "aeron:udp?endpoint=localhost:8010"
+    assert (settings.control.connect_timeout_ns, settings.control.replays_max) == (3_000_000_000, 5)
+    assert archive_settings(values | {"ARCHIVE_FILE_SYNC_LEVEL": "1"}).sync == "commit"
+
+
+def test_what_ordos_archive_could_not_do_is_refused() -> None:
+    values = {"DIR": "/tmp/driver", "ARCHIVE_DIR": "/tmp/archive"}
+    with pytest.raises(ConfigurationError, match="AERON_ARCHIVE_AUTHENTICATOR_SUPPLIER=X: Ordo's archive has no such"):
+        archive_settings(values | {"ARCHIVE_AUTHENTICATOR_SUPPLIER": "X"})
+    with pytest.raises(ConfigurationError, match="AERON_ARCHIVE_ID=seven"):
+        archive_settings(values | {"ARCHIVE_ID": "seven"})
+    with pytest.raises(ConfigurationError, match="AERON_ARCHIVE_DIR is not set"):
+        archive_settings({"DIR": "/tmp/driver"})

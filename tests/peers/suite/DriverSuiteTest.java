@@ -1,15 +1,9 @@
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.File;
-import java.util.Map;
-import java.util.concurrent.TimeUnit;
-
 import io.aeron.Aeron;
-import io.aeron.CommonContext;
 import io.aeron.Publication;
 import io.aeron.Subscription;
-import io.aeron.driver.MediaDriver;
 import io.aeron.logbuffer.FragmentHandler;
 import org.agrona.concurrent.UnsafeBuffer;
 import org.junit.jupiter.api.AfterEach;
@@ -21,54 +15,20 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** A suite as Aeron's own are: it starts the driver that a system property names, or Aeron's in this JVM. */
 public class DriverSuiteTest
 {
-    private static final String DRIVER = System.getProperty("aeron.test.system.aeronmd.path");
-    private static final int TERM_LENGTH = 128 * 1024;
-
-    private final String folder = CommonContext.generateRandomDirName();
-    private MediaDriver driver;
-    private Process process;
+    private SuiteDriver driver;
     private Aeron aeron;
-    private File errors;
 
     @BeforeEach
     void start() throws Exception
     {
-        if (null == DRIVER)
-        {
-            final MediaDriver.Context context = new MediaDriver.Context().aeronDirectoryName(folder)
-                .ipcTermBufferLength(TERM_LENGTH).dirDeleteOnShutdown(true);
-            driver = MediaDriver.launch(context);
-        }
-        else
-        {
-            final ProcessBuilder builder = new ProcessBuilder(DRIVER, "-Daeron.driver.termination.validator=allow");
-            builder.environment().putAll(Map.of(
-                "AERON_DIR", folder,
-                "AERON_IPC_TERM_BUFFER_LENGTH", String.valueOf(TERM_LENGTH),
-                "AERON_DIR_DELETE_ON_SHUTDOWN", "true",
-                "AERON_THREADING_MODE", "SHARED",
-                "AERON_SHARED_IDLE_STRATEGY", "yield",
-                "AERON_TIMER_INTERVAL", "100000000"));
-            errors = File.createTempFile("driver", ".err");
-            process = builder.inheritIO().redirectError(errors).start();
-        }
-        aeron = Aeron.connect(new Aeron.Context().aeronDirectoryName(folder).driverTimeoutMs(30_000));
+        driver = new SuiteDriver();
+        aeron = driver.aeron;
     }
 
     @AfterEach
     void close() throws Exception
     {
-        aeron.close();
-        if (null != driver)
-        {
-            driver.close();
-            return;
-        }
-        CommonContext.requestDriverTermination(new File(folder), null, 0, 0);
-        assertTrue(process.waitFor(30, TimeUnit.SECONDS));
-        assertEquals(0, process.exitValue());
-        assertEquals(0, errors.length(), "standard error");  // as Aeron's own tests demand
-        assertTrue(errors.delete());
+        driver.close();
     }
 
     @ParameterizedTest
@@ -106,19 +66,19 @@ public class DriverSuiteTest
     {
         try (Publication publication = aeron.addPublication("aeron:ipc", 7))
         {
-            assertEquals(TERM_LENGTH, publication.termBufferLength());
+            assertEquals(SuiteDriver.TERM_LENGTH, publication.termBufferLength());
         }
     }
 
     @Test
     void failsWithAeron()
     {
-        assertTrue(null != DRIVER, "wants another driver");
+        assertTrue(null != SuiteDriver.PROGRAM, "wants another driver");
     }
 
     @Test
     void failsWithOrdo()
     {
-        assertEquals(null, DRIVER, "wants Aeron's driver");
+        assertEquals(null, SuiteDriver.PROGRAM, "wants Aeron's driver");
     }
 }
