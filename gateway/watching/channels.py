@@ -31,8 +31,12 @@ REASON_BYTES_MAX = 120
 
 
 def _event(name: str, data: str, number: int | None = None) -> bytes:
-    head = "" if number is None else f"id: {number}\n"
-    return f"{head}event: {name}\ndata: {data}\n\n".encode()
+    """Return an event with the number to go on from as its last line, so that what is cut short has no id of its own.
+
+    Some libraries hand out an event whose connection ended within it, and go on behind the id that they have read.
+    """
+    tail = "" if number is None else f"id: {number}\n"
+    return f"event: {name}\ndata: {data}\n{tail}\n".encode()
 
 
 def _told(ending: Ending) -> str:
