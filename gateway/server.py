@@ -10,7 +10,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from ordo.gateway.callers.bounds import Bounds, Places
+from ordo.gateway.callers.bounds import Bounds, CallPlaces
 from ordo.gateway.callers.round_trips import RoundTrips
 from ordo.gateway.callers.sessions import GatewaySessions
 from ordo.gateway.callers.settings import GatewaySettings
@@ -77,7 +77,7 @@ class Gateway(Door):
         self._sessions = GatewaySessions(settings)
         bounds = Bounds(settings.requests_max, settings.request_bytes_max)
         round_trips = RoundTrips()
-        places = Places(settings.subscriptions_max, "subscriptions", "--subscriptions-max")
+        places = CallPlaces(settings.subscriptions_max, "subscriptions", "--subscriptions-max")
         calls = SequencerCalls(settings, self._sessions, bounds, round_trips, places, self._stopping)
         ordo_pb2_grpc.add_SequencerServicer_to_server(calls, server)  # type: ignore[no-untyped-call]
         operations = Operations(settings)
@@ -96,7 +96,7 @@ class Gateway(Door):
         self._watch = asyncio.create_task(self._watch_leader(self._sessions))
 
     async def _start_console(
-        self, settings: GatewaySettings, round_trips: RoundTrips, connections: int, places: Places
+        self, settings: GatewaySettings, round_trips: RoundTrips, connections: int, places: CallPlaces
     ) -> None:
         from ordo.gateway.console.server import Console
         from ordo.gateway.watching.watchers import Watchers

@@ -13,7 +13,7 @@ class NoPlaceError(OrdoError):
     """As many calls of a kind are open as there may be."""
 
 
-class Places:
+class CallPlaces:
     """Counts calls that last, such as subscriptions, which have a reader each."""
 
     def __init__(self, places_max: int, what: str, option: str) -> None:

@@ -13,6 +13,7 @@ import ssl
 import time
 from collections.abc import Callable
 
+from ordo.gateway.doors.connection_places import ConnectionPlaces
 from ordo.runtime.reporting.logging import get_logger
 
 ADDRESS_SHARE = 4
@@ -67,9 +68,8 @@ class Connections:
         closing_timeout_s: float = CLOSING_TIMEOUT_S,
     ) -> None:
         """`make` returns the protocol of a new connection."""
-        self.connections_max = connections_max
-        self.address_max = max(connections_max // ADDRESS_SHARE, 1)
         self.refused = 0
+        self._places = ConnectionPlaces(connections_max, max(connections_max // ADDRESS_SHARE, 1))
         self._listener = listener
         self._make = make
         self._header_timeout_s = header_timeout_s
@@ -97,7 +97,7 @@ class Connections:
                 await asyncio.sleep(NO_DESCRIPTOR_PAUSE_S)
                 continue
             host = str(address[0])
-            if not self._has_room_for(host):
+            if not self._take_place(host):
                 source.close()
                 self._note_refusal(host)
                 continue
@@ -107,17 +107,20 @@ class Connections:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _has_room_for(self, host: str) -> bool:
-        def is_full() -> bool:
-            of_host = sum(one.address == host for one in self._open.values())
-            return len(self) >= self.connections_max or of_host >= self.address_max
-
-        if is_full():
-            self._forget_closed()
-        return not is_full()
+    def _take_place(self, host: str) -> bool:
+        if self._places.take(host):
+            return True
+        self._forget_closed()  # there may be one by now
+        return self._places.take(host)
 
     def _forget_closed(self) -> None:
-        self._open = {protocol: one for protocol, one in self._open.items() if not one.is_over}
+        for protocol in [protocol for protocol, one in self._open.items() if one.is_over]:
+            self._forget(protocol)
+
+    def _forget(self, protocol: asyncio.Protocol) -> None:
+        """Give the place of a connection back, if it has one still."""
+        if (connection := self._open.pop(protocol, None)) is not None:
+            self._places.give_back(connection.address)
 
     async def _shake_hands(
         self, source: socket.socket, protocol: asyncio.Protocol, connection: _Connection, tls: ssl.SSLContext | None
@@ -129,7 +132,7 @@ class Connections:
                 lambda: protocol, source, ssl=tls, ssl_handshake_timeout=timeout_s
             )
         except OSError:  # also of TLS, and the handshake's timeout
-            self._open.pop(protocol, None)
+            self._forget(protocol)
             source.close()
 
     def _note_refusal(self, host: str) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from uuid import uuid4
 
+from ordo.gateway.doors.connection_places import ConnectionPlaces
 from ordo.gateway.doors.descriptors import connections_left
 from ordo.gateway.doors.door import Door
-from ordo.gateway.doors.places import Places
 from ordo.gateway.doors.tls import tls_context
 from ordo.gateway.kafka.broker_calls import BrokerCalls
 from ordo.gateway.kafka.caller import Caller
@@ -87,7 +87,8 @@ class KafkaDoor(Door):
         self._sessions = ClusterSessions(settings)
         self._budget = ByteBudget(settings.requests_bytes_max)
         self._connections: set[asyncio.Task[Any]] = set()
-        self._places = Places(0, 0)
+        self._places = ConnectionPlaces(0, 0)
+        self._refused = 0
         self._server: asyncio.Server | None = None
         self._readers: TopicReaders | None = None
         self._calls: RequestCalls | None = None
@@ -140,9 +141,9 @@ class KafkaDoor(Door):
         """Take a place for a connection; one line of the log for each time that twice as many have been refused."""
         if self._places.take(host):
             return True
-        refused = self._places.refused
-        if refused & (refused - 1) == 0:
-            get_logger().warning("kafka.connection-refused", peer=host, open=len(self._places), refused=refused)
+        self._refused += 1
+        if self._refused & (self._refused - 1) == 0:
+            get_logger().warning("kafka.connection-refused", peer=host, open=len(self._places), refused=self._refused)
         return False
 
     def _end(self, task: asyncio.Task[None], stream: FrameStream, host: str) -> None:
@@ -184,13 +185,13 @@ def _host_of(stream: FrameStream) -> str:
     return str(peer[0]) if peer else ""
 
 
-def _places(settings: KafkaSettings, limit: int) -> Places:
+def _places(settings: KafkaSettings, limit: int) -> ConnectionPlaces:
     """Return the places of a process that may open `limit` files. Raises ConfigurationError where they are too few."""
     own = DESCRIPTORS_OF_DOOR + DESCRIPTORS_OF_SESSION * settings.sessions_max
     own += DESCRIPTORS_OF_READER * settings.readers_max
     left = connections_left(limit, own, "sessions and readers", "--sessions-max or --readers-max")
     places_max = min(settings.connections_max, left)
-    return Places(places_max, settings.address_connections_max or max(places_max // 2, 1))
+    return ConnectionPlaces(places_max, settings.address_connections_max or max(places_max // 2, 1))
 
 
 async def run(settings: KafkaSettings) -> None:

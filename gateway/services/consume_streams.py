@@ -13,7 +13,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable
 import grpc
 
 from ordo.gateway.callers.batches import BATCH_BYTES_MAX, item_length
-from ordo.gateway.callers.bounds import Places
+from ordo.gateway.callers.bounds import CallPlaces
 from ordo.gateway.callers.call_context import (
     CallContext,
     Deadline,
@@ -39,7 +39,7 @@ class ConsumeStreams:
         self,
         settings: GatewaySettings,
         sessions: GatewaySessions,
-        places: Places,
+        places: CallPlaces,
         stopping: asyncio.Event,
         open_one: OpenMember = open_member,
     ) -> None:

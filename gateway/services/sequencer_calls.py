@@ -11,7 +11,7 @@ import grpc
 from ordo.cluster.client.query import PendingQuery
 from ordo.cluster.client.requests.relay_outcome import Outcome
 from ordo.cluster.client.requests.relay_window import RelayedRequest
-from ordo.gateway.callers.bounds import Bounds, Places
+from ordo.gateway.callers.bounds import Bounds, CallPlaces
 from ordo.gateway.callers.call_context import (
     CallContext,
     Deadline,
@@ -56,7 +56,7 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
         sessions: GatewaySessions,
         bounds: Bounds,
         round_trips: RoundTrips,
-        places: Places,
+        places: CallPlaces,
         stopping: asyncio.Event,
     ) -> None:
         self._settings = settings

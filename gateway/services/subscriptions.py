@@ -9,7 +9,7 @@ from typing import TypeVar
 import grpc
 
 from ordo.gateway.callers.batches import KINDS, Batches, LogBatches, TopicBatches
-from ordo.gateway.callers.bounds import Places
+from ordo.gateway.callers.bounds import CallPlaces
 from ordo.gateway.callers.call_context import (
     CallContext,
     Deadline,
@@ -33,7 +33,7 @@ class Subscriptions:
     """Serves `Subscribe` and `SubscribeTopic`."""
 
     def __init__(
-        self, settings: GatewaySettings, sessions: GatewaySessions, places: Places, stopping: asyncio.Event
+        self, settings: GatewaySettings, sessions: GatewaySessions, places: CallPlaces, stopping: asyncio.Event
     ) -> None:
         self._settings = settings
         self._sessions = sessions

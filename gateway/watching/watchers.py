@@ -17,7 +17,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from ordo.archive.protocol.codes import ErrorCode
-from ordo.gateway.callers.bounds import NoPlaceError, Places
+from ordo.gateway.callers.bounds import CallPlaces, NoPlaceError
 from ordo.gateway.callers.sessions import CallerSession, GatewaySessions
 from ordo.gateway.callers.settings import GatewaySettings
 from ordo.gateway.doors.settings import SessionsFullError
@@ -100,7 +100,7 @@ class Watchers:
     """Lets watchers in. `places` are those of all subscriptions of the gateway."""
 
     def __init__(
-        self, settings: GatewaySettings, sessions: GatewaySessions, places: Places, stopping: asyncio.Event
+        self, settings: GatewaySettings, sessions: GatewaySessions, places: CallPlaces, stopping: asyncio.Event
     ) -> None:
         self._settings = settings
         self._sessions = sessions

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError as ProtobufDecodeError
 
 from ordo.cluster.client.requests.relay_outcome import Outcome
 from ordo.cluster.wire import ordo_codecs
-from ordo.gateway.callers.bounds import Bounds, Places
+from ordo.gateway.callers.bounds import Bounds, CallPlaces
 from ordo.gateway.callers.call_context import IDENTITY_BYTES
 from ordo.gateway.callers.round_trips import RoundTrips
 from ordo.gateway.callers.settings import GatewaySettings
@@ -116,7 +116,7 @@ class GatewayDoor:
         settings = GatewaySettings(endpoints=["127.0.0.1:9"])
         sessions: Any = SimpleNamespace(get=self._session, flush=lambda: None)
         self._bounds = Bounds(1 << 10, 1 << 20)
-        places = Places(1, "subscriptions", "--subscriptions-max")
+        places = CallPlaces(1, "subscriptions", "--subscriptions-max")
         self._calls = SequencerCalls(settings, sessions, self._bounds, RoundTrips(), places, asyncio.Event())
 
     async def _session(self, credentials: bytes | None, timeout_s: float, host: str) -> Any:

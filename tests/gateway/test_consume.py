@@ -13,7 +13,7 @@ import pytest
 
 from ordo.consumers.async_consumer import AsyncFace
 from ordo.gateway.callers.batches import BATCH_BYTES_MAX, ITEM_OVERHEAD_BYTES
-from ordo.gateway.callers.bounds import NoPlaceError, Places
+from ordo.gateway.callers.bounds import CallPlaces, NoPlaceError
 from ordo.gateway.callers.settings import GatewaySettings
 from ordo.gateway.services.consume_members import (
     ACKNOWLEDGEMENTS_MAX,
@@ -130,7 +130,7 @@ class World:
         self.member = member
         self.credentials: list[bytes] = []
         self.stopping = asyncio.Event()
-        self.places = Places(places_max, "subscriptions", "--subscriptions-max")
+        self.places = CallPlaces(places_max, "subscriptions", "--subscriptions-max")
         sessions: Any = SimpleNamespace(get=self._session)
         self.streams = ConsumeStreams(SETTINGS, sessions, self.places, self.stopping, self._open)
 
@@ -334,7 +334,7 @@ def test_as_many_calls_as_there_are_places() -> None:
     code, text = run(work)
     assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "--subscriptions-max" in text
-    places = Places(1, "subscriptions", "--subscriptions-max")
+    places = CallPlaces(1, "subscriptions", "--subscriptions-max")
     with places.one(), pytest.raises(NoPlaceError), places.one():
         pass
     assert places.taken == 0

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ordo.gateway.console.connections import Connections
+from ordo.gateway.console.connections import ADDRESS_SHARE, Connections
 from ordo.gateway.watching import channels, watchers
 from ordo.gateway.watching.pages import WatchPages
 from ordo.gateway.watching.watched_items import Polled, WatchedItem
@@ -20,6 +20,7 @@ from ordo.gateway.watching.watchers import Ending, Watcher
 from tests.gateway.console.served import served_behind
 from tests.patience import patient
 
+CONNECTIONS_MAX = 8
 TOKEN = "t" * 40
 TOKEN_TEXT = base64.urlsafe_b64encode(TOKEN.encode()).decode().rstrip("=")
 CLOSING_TIMEOUT_S = 0.5
@@ -66,7 +67,9 @@ async def served(admitted: AnyWatchers, closing_timeout_s: float = CLOSING_TIMEO
     pages = WatchPages(admitted, lambda _: None, {})  # type: ignore[arg-type]
     options = {"handler_cancellation": True, "shutdown_timeout": 0.1}
     timeouts = {"idle_timeout_s": 3_600, "closing_timeout_s": closing_timeout_s}
-    async with served_behind(pages.add_to, 8, sweep_interval_s=0.05, runner_options=options, **timeouts) as connections:
+    async with served_behind(
+        pages.add_to, CONNECTIONS_MAX, sweep_interval_s=0.05, runner_options=options, **timeouts
+    ) as connections:
         yield connections
 
 
@@ -194,8 +197,7 @@ def test_one_that_takes_nothing_counts_until_its_descriptor_is_given_back_in_tim
 def test_one_that_is_closing_takes_the_place_of_its_address() -> None:
     async def run() -> None:
         async with served(AnyWatchers(), patient(60)) as connections:
-            assert connections.address_max == 2
-            clients = [await connect(connections, b"") for _ in range(2)]
+            clients = [await connect(connections, b"") for _ in range(CONNECTIONS_MAX // ADDRESS_SHARE)]
             await until(lambda: len(connections) == 2 and all(is_full(one) for one in connections._open.values()))
             for client in clients:
                 client.shutdown(socket.SHUT_WR)

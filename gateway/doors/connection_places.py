@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 
-class Places:
-    """The places of one door."""
+class ConnectionPlaces:
+    """The places of one door, which gives one back when it has closed the connection."""
 
     def __init__(self, places_max: int, of_address_max: int) -> None:
         self._places_max = places_max
         self._of_address_max = of_address_max
         self._taken: Counter[str] = Counter()
-        self.refused = 0
 
     def __len__(self) -> int:
         """Return the number of connections that have one."""
@@ -21,7 +20,6 @@ class Places:
     def take(self, address: str) -> bool:
         """Take a place for a connection from an address; False if there is none for it."""
         if len(self) >= self._places_max or self._taken[address] >= self._of_address_max:
-            self.refused += 1
             return False
         self._taken[address] += 1
         return True
