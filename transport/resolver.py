@@ -13,6 +13,8 @@ from ordo.runtime.errors import TransportError
 from ordo.runtime.native.clock import Clock
 
 FRESH_NS: Final = 2_000_000_000
+UNRESOLVED: Final = "Unable to resolve host"
+"""Errors for a name that has no address begin so, as Aeron's do."""
 _WAITING_MAX: Final = 256
 _ANSWERS_MAX: Final = 1024
 """The most names that are remembered, since strangers may name hosts, too; beyond that, old answers are forgotten."""
@@ -53,7 +55,7 @@ class NameResolver:
         answer = self._answers.get(host)
         if answer is not None and self._clock.now() - answer.answered_ns <= FRESH_NS:
             if answer.address is None:
-                raise TransportError(f"cannot resolve host={host!r}: {answer.reason}; check the name in the channel")
+                raise TransportError(f"{UNRESOLVED}={host!r}: {answer.reason}; check the name in the channel")
             return answer.address
         if host not in self._asked and not self._questions.full():
             self._forget_old_answers()

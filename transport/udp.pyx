@@ -20,7 +20,7 @@ from ordo.runtime.io.datagram cimport DatagramChannel, DatagramNetwork, ReceiveI
 
 from ordo.runtime.native.clock import SystemClock
 from ordo.runtime.errors import TransportError
-from ordo.transport.resolver import NameResolver, resolve
+from ordo.transport.resolver import UNRESOLVED, NameResolver, resolve
 
 cdef extern from "<errno.h>" nogil:
     int c_errno "errno"
@@ -136,7 +136,8 @@ def _interface_address(text):
         found = sorted((str(address.ip) for _, address in _interfaces() if address.ip in wanted),
                        key=lambda ip: ipaddress.ip_address(ip).is_loopback)
     if not found:
-        raise TransportError(f"no interface of this machine matches interface={text}; use the address of one")
+        raise TransportError(f"unknown interface {name[1] if name else text}: no interface of this machine matches it; use "
+                             "the address of one")
     return found[0]
 
 
@@ -165,7 +166,7 @@ def _interfaces():
 def _bind_error(error: OSError, address: tuple) -> TransportError:
     where = f"{address[0]}:{address[1]}"
     if error.errno == errno.EADDRINUSE:
-        return TransportError(f"address in use: {where}; another socket holds this port: stop its process or choose "
+        return TransportError(f"Address already in use: {where}; another socket holds this port: stop its process or choose "
                               "another port (0 picks a free one)")
     if error.errno == errno.EADDRNOTAVAIL:
         return TransportError(f"not an address of this machine: {where}; use one of its interfaces or 0.0.0.0")
@@ -568,8 +569,7 @@ cdef class UdpNetwork(DatagramNetwork):
         try:
             return resolve(host), port
         except TransportError as error:
-            raise TransportError(f"cannot resolve host={host!r}: {error.message}; check the name in the "
-                                 "channel") from None
+            raise TransportError(f"{UNRESOLVED}={host!r}: {error.message}; check the name in the channel") from None
 
     def lookup(self, str host):
         """Return the numeric address of a name without waiting: None while it is looked up, then `select` ends."""

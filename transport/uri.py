@@ -192,7 +192,12 @@ def _tags(text: str) -> tuple[int, ...]:
 
 
 def _response_correlation_id(text: str) -> int:
-    return PROTOTYPE_CORRELATION_ID if text == "prototype" else parse_integer(text)
+    if text == "prototype":
+        return PROTOTYPE_CORRELATION_ID
+    try:
+        return parse_integer(text, range(-1, 1 << 63))
+    except ValueError:
+        raise ValueError("a number greater than or equal to -1, or 'prototype'") from None
 
 
 def _timestamp_offset(text: str) -> int:
@@ -281,7 +286,9 @@ class ChannelUri:
     def parse(cls, text: str) -> ChannelUri:
         """Raise ChannelError for anything outside the grammar and for bad values of known keys."""
         if len(text) > URI_LENGTH_MAX:
-            raise ChannelError(f"channel of {len(text)} characters is longer than {URI_LENGTH_MAX}: {text[:60]!r}...")
+            raise ChannelError(
+                f"channel of {len(text)} characters, at most {URI_LENGTH_MAX} are allowed: {text[:URI_LENGTH_MAX]!r}..."
+            )
         is_spy = text.startswith(SPY_PREFIX)
         head, separator, query = text.removeprefix(SPY_PREFIX).partition("?")
         if head not in (PREFIX + UDP, PREFIX + IPC) or not text.isascii():
@@ -436,7 +443,7 @@ class ChannelUri:
         if receive:
             return self.check_subscription()
         if self.is_spy or not self.is_udp:
-            raise self._error("is not aeron:udp, which a destination of a publication must be")
+            raise self._error("is not aeron:udp, which a destination of a publication must be: spies are invalid there")
         if not self.has("endpoint"):
             raise self._error("has no endpoint")
         self._check_port("endpoint")
@@ -447,7 +454,7 @@ class ChannelUri:
             try:
                 KEYS.get(key, _ANY_TEXT)(text)
             except ValueError as error:
-                raise self._error(f"has {key}={text}, allowed is {error}") from None
+                raise self._error(f"has {key}={text}: invalid {key}, must be {error}") from None
 
     def _check_udp(self) -> None:
         mode = self.control_mode

@@ -295,7 +295,7 @@ cdef class SimulatedHost(DatagramNetwork):
         if host == "localhost":
             return self.address, port
         if host not in self.network.names:
-            raise TransportError(f"cannot resolve host={host!r}: not a name of the simulated network")
+            raise TransportError(f"Unable to resolve host={host!r}: not a name of the simulated network")
         return self.network.names[host], port
 
     def lookup(self, str host):
@@ -321,7 +321,7 @@ cdef class SimulatedHost(DatagramNetwork):
             raise TransportError(f"host {self.address} is closed")
         name = (self._own(bind[0]), bind[1] or self._free_port())
         if bind[1] and not reuse and any(c.local_address[1] == bind[1] for c in self.channels):
-            raise TransportError(f"address in use: {bind[0]}:{bind[1]}; another socket holds this port: stop its "
+            raise TransportError(f"Address already in use: {bind[0]}:{bind[1]}; another socket holds this port: stop its "
                                  "process or choose another port (0 picks a free one)")
         if connect is not None and not ipaddress.ip_address(connect[0]).is_multicast:
             connect = (self._own(connect[0]), connect[1])

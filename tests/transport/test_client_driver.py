@@ -112,7 +112,7 @@ def test_command_wakes_a_parked_driver(directory: str) -> None:
 
 def test_refusal_of_a_real_driver(directory: str) -> None:
     with connect(directory) as client:
-        with pytest.raises(RegistrationError, match="mtu=100, allowed is a multiple of 32"):
+        with pytest.raises(RegistrationError, match="invalid mtu, must be a multiple of 32"):
             client.add_publication("aeron:udp?endpoint=127.0.0.1:4000|mtu=100", STREAM_ID)
         assert not client.is_closed
 

@@ -88,7 +88,9 @@ def test_a_static_counter_outlives_its_client_and_is_shared(world: World) -> Non
 def test_a_static_counter_does_not_take_over_a_clients(world: World) -> None:
     node = world.node(A)
     counter = node.client.add_counter(1001, "not static")
-    with pytest.raises(RegistrationError, match="exists and is not static"):
+    with pytest.raises(
+        RegistrationError, match=f"a non-static counter exists: counterId={counter.counter_id} typeId=1001"
+    ):
         node.client.add_static_counter(1001, "static", registration_id=counter.registration_id)
 
 
@@ -221,6 +223,7 @@ def test_no_more_sessions_of_a_stream_than_the_limit(world: World) -> None:
     world.run(2 * S, step_ns=MS)
     connected = [publication.is_connected for publication in publications]
     assert sorted(connected) == [False, True, True] and subscription.image_count == 2
+    assert [one for one in b.errors if "session limit of 2 reached" in str(one) and CHANNEL in str(one)]
     publications[connected.index(True)].close()
     waiting = publications[connected.index(False)]
     world.until(lambda: waiting.is_connected, timeout_ns=60 * S, step_ns=MS)
@@ -237,7 +240,7 @@ def test_ports_of_wildcards_come_from_their_range(shm_path: Path) -> None:
         ]
         sources = {int(one.local_socket_addresses[0].rsplit(":", 1)[1]) for one in publications}
         assert sources == set(range(29110, 29114))
-        with pytest.raises(RegistrationError, match="no free port from 29120 to 29123"):
+        with pytest.raises(RegistrationError, match="no available ports in range 29120 29123"):
             client.add_subscription("aeron:udp?endpoint=127.0.0.1:0", 20)
         subscriptions[1].close()
         again = client.add_subscription("aeron:udp?endpoint=127.0.0.1:0", 20)
@@ -257,6 +260,21 @@ def test_names_of_the_table_are_asked_nobody_else_and_may_move(world: World) -> 
     a.driver.context.names.table["elsewhere"] = B
     world.until(lambda: moving.is_connected, timeout_ns=20 * S, step_ns=MS)
     assert a.driver.system_counter(25) == 1, "resolution changes"
+
+
+def test_a_name_that_is_gone_keeps_no_other_from_being_looked_up(world: World) -> None:
+    a, b = world.node(A, name_table="gone=10.9.9.8,away=10.9.9.9,publisher=10.9.9.7"), world.node(B)
+    for name in ("gone", "away"):
+        a.client.add_publication(f"aeron:udp?endpoint={name}:4000", 10)
+    heard = a.client.add_subscription("aeron:udp?control=publisher:4001|control-mode=dynamic", 11)
+    sender = b.client.add_publication(f"aeron:udp?control={B}:4001|control-mode=dynamic", 11)
+    subscription = b.client.add_subscription(CHANNEL, 10)
+    table = a.driver.context.names.table
+    del table["gone"]
+    table.update(away=B, publisher=B)
+    world.until(lambda: subscription.is_connected and sender.is_connected and heard.is_connected, 20 * S, step_ns=MS)
+    assert a.driver.system_counter(25) == 2, "resolution changes, also of a publisher's name"
+    assert [one for one in a.errors if "Unable to resolve host='gone'" in str(one) and "endpoint=gone:4000" in str(one)]
 
 
 @pytest.mark.parametrize(

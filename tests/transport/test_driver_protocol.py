@@ -49,7 +49,7 @@ def world() -> Iterator[World]:
         ("aeron:udp?endpoint=10.0.0.2:0", ErrorCode.INVALID_CHANNEL, "port"),
         ("aeron:udp?mtu=100|endpoint=10.0.0.2:1", ErrorCode.INVALID_CHANNEL, "multiple of 32"),
         ("aeron:tcp?endpoint=10.0.0.2:1", ErrorCode.INVALID_CHANNEL, "aeron:udp or aeron:ipc"),
-        ("aeron:udp?endpoint=nowhere:1", ErrorCode.UNKNOWN_HOST, "cannot resolve host='nowhere'"),
+        ("aeron:udp?endpoint=nowhere:1", ErrorCode.UNKNOWN_HOST, "Unable to resolve host='nowhere'"),
         ("aeron:udp?endpoint=10.0.0.2:1|cc=vegas", ErrorCode.INVALID_CHANNEL, "cc=vegas"),
         ("aeron:udp?control-mode=response|control=10.0.0.2:1", ErrorCode.INVALID_CHANNEL, "control-mode=response"),
         ("aeron:udp?endpoint=10.0.0.2:1|response-correlation-id=3", ErrorCode.INVALID_CHANNEL, "add it first"),
@@ -82,7 +82,7 @@ def test_what_is_wrong_with_a_publication_is_said_in_one_line(
         (f"{CHANNEL}|rcv-wnd=1g", "above the socket's receive buffer of 131072"),
         (f"{CHANNEL}|so-rcvbuf=64k", "raise so-rcvbuf, or lower rcv-wnd"),
         (f"{CHANNEL}|session-id=tag:78", "no publication has that entity tag"),
-        (f"{CHANNEL}|reliable=True", "allowed is true or false"),
+        (f"{CHANNEL}|reliable=True", "invalid reliable, must be true or false"),
         ("aeron-spy:aeron:ipc", "read without aeron-spy:"),
     ],
 )
@@ -98,8 +98,53 @@ def test_what_is_wrong_with_a_subscription_is_said_in_one_line(world: World, cha
 def test_a_port_in_use_names_the_address(world: World) -> None:
     node = world.node(B)
     node.host.open((B, 4000))
-    with pytest.raises(RegistrationError, match=r"address in use: 10\.0\.0\.2:4000"):
+    with pytest.raises(RegistrationError, match=r"Address already in use: 10\.0\.0\.2:4000") as caught:
         node.client.add_subscription(CHANNEL, 10)
+    assert f"channel {CHANNEL!r}" in str(caught.value), "the driver's error names the channel, too"
+
+
+def test_the_error_log_has_a_line_with_the_code_for_what_clients_did_wrong(world: World) -> None:
+    node = world.node(A)
+    for channel in ("aeron:udp?endpoint=10.0.0.2:1|cc=vegas", "aeron:udp?endpoint=nowhere:1", "aeron:udp?tags=77"):
+        with pytest.raises(RegistrationError):
+            node.client.add_publication(channel, 10)
+    with pytest.raises(RegistrationError):
+        node.client.add_subscription("aeron:udp?" + "x" * 3000 + "=1|mtu=100", 10)
+    logged = [one.text for one in read_errors(node.driver.context.cnc.error_log)]
+    starts = ["(-1) invalid channel", "(-9) unknown host", "(-1) invalid channel", "(-1) invalid channel"]
+    assert [text.partition(",")[0] for text in logged] == starts
+    assert not any("\n" in text for text in logged), "no traceback"
+    assert logged[-1].endswith("invalid mtu, must be a multiple of 32 from 64 to 65504"), "behind a long channel, too"
+
+
+def test_what_nobody_foresaw_has_its_traceback_in_the_error_log(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = world.node(A)
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a fault of the driver")
+
+    monkeypatch.setattr(node.driver.conductor.clients, "ensure", fail)
+    with pytest.raises(RegistrationError, match="a fault of the driver"):
+        node.client.add_publication(CHANNEL, 10)
+    (text,) = [one.text for one in read_errors(node.driver.context.cnc.error_log)]
+    assert text.startswith("Traceback") and "in fail" in text
+
+
+def test_a_channel_that_is_too_long_is_shown_as_far_as_it_may_be(world: World) -> None:
+    node = world.node(A)
+    channel = "aeron:ipc?alias=" + "x" * 4096
+    with pytest.raises(RegistrationError) as caught:
+        node.client.add_publication(channel, 10)
+    assert caught.value.code == ErrorCode.INVALID_CHANNEL
+    assert "at most 4095 are allowed" in str(caught.value) and channel[:4095] in str(caught.value)
+
+
+def test_a_spy_cannot_reject_what_it_reads(world: World) -> None:
+    node = world.node(A)
+    publication = node.client.add_publication(CHANNEL, 10)
+    answers = ask(world, commands.RejectImage(1, 904, publication.registration_id, 0, "no"))
+    (error,) = [one for one in answers if isinstance(one, commands.OnError)]
+    assert "spies cannot reject an image" in error.message
 
 
 def test_unknown_ids_are_refused_with_their_code(world: World) -> None:

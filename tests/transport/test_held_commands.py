@@ -111,7 +111,7 @@ def test_an_answer_that_cannot_be_given_does_not_hold_those_behind_it(world: Wor
     ids.append(node.client.async_add_subscription("aeron:ipc", 1))
     work(world, node.client)
 
-    def record_error(error: BaseException | str) -> None:
+    def record_error(error: BaseException | str, entry: str | None = None) -> None:
         raise OSError(f"no room for {error}")
 
     before, node.driver.context.record_error = node.driver.context.record_error, record_error

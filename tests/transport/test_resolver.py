@@ -88,7 +88,7 @@ def test_how_long_names_took_is_counted() -> None:
     assert names.lookup("there") == names.lookup("there") == "10.0.0.7"
     assert counted() == (2 * S, 0)
     world.clock.advance(4 * S)
-    answers["gone"] = TransportError("cannot resolve host='gone'")
+    answers["gone"] = TransportError("Unable to resolve host='gone'")
     for _ in range(2):
         with pytest.raises(TransportError):
             names.lookup("gone")

@@ -55,7 +55,7 @@ class PublicationErrors:
 )
 def test_a_tag_names_one_socket_of_publications(node: Node, channel: str, other: str, wrong: str) -> None:
     node.client.add_publication(f"aeron:udp?{channel}|tags=200", 5)
-    with pytest.raises(RegistrationError, match=f"has {wrong}, but .* has its tag: ask for the same"):
+    with pytest.raises(RegistrationError, match=f"mismatched endpoint or control: {wrong}, but .* has its tag"):
         node.client.add_publication(f"aeron:udp?{other}|tags=200", 5)
     again = node.client.add_publication("aeron:udp?tags=200", 5)
     assert again.local_socket_addresses
@@ -63,7 +63,9 @@ def test_a_tag_names_one_socket_of_publications(node: Node, channel: str, other:
 
 def test_a_tag_names_one_socket_of_subscriptions(node: Node) -> None:
     node.client.add_subscription(f"aeron:udp?endpoint={A}:3004|tags=1001", 6)
-    with pytest.raises(RegistrationError, match=f"has endpoint={A}:3005, but .* has its tag"):
+    with pytest.raises(
+        RegistrationError, match=f"mismatched endpoint or control: endpoint={A}:3005, but .* has its tag"
+    ):
         node.client.add_subscription(f"aeron:udp?endpoint={A}:3005|tags=1001", 6)
     node.client.add_subscription("aeron:udp?tags=1001", 7)
 
@@ -106,7 +108,7 @@ def test_a_socket_is_shared_by_channels_that_ask_for_what_it_has(node: Node) -> 
     config = node.driver.config
     node.client.add_publication(channel, 13)
     node.client.add_publication(f"{channel}|so-rcvbuf={config.socket_rcvbuf}", 14)
-    with pytest.raises(RegistrationError, match="so-rcvbuf=64k, its socket exists with so-rcvbuf=default"):
+    with pytest.raises(RegistrationError, match="so-rcvbuf=64k, option conflicts with its socket's so-rcvbuf=default"):
         node.client.add_publication(f"{channel}|so-rcvbuf=64k", 15)
 
 
@@ -217,10 +219,10 @@ def test_a_socket_has_one_mark(node: Node, kind: str) -> None:
     add(f"aeron:udp?endpoint={A}:3100|so-tos=184", 5)
     add(f"aeron:udp?endpoint={A}:3100|so-tos=184", 6)
     add(f"aeron:udp?endpoint={A}:3100", 7)
-    with pytest.raises(RegistrationError, match="so-tos=0, its socket exists with so-tos=184"):
+    with pytest.raises(RegistrationError, match="so-tos=0, option conflicts with its socket's so-tos=184"):
         add(f"aeron:udp?endpoint={A}:3100|so-tos=0", 8)
     add(f"aeron:udp?endpoint={A}:3101", 5)
-    with pytest.raises(RegistrationError, match="so-tos=184, its socket exists with so-tos=default"):
+    with pytest.raises(RegistrationError, match="so-tos=184, option conflicts with its socket's so-tos=default"):
         add(f"aeron:udp?endpoint={A}:3101|so-tos=184", 6)
 
 

@@ -95,10 +95,13 @@ def test_channels_of_one_socket_must_agree_about_times(world: World) -> None:
     receiver.client.add_subscription(f"{CHANNEL}|channel-rcv-ts-offset=8", 10)
     sender.client.add_publication(f"{CHANNEL}|channel-snd-ts-offset=8", 10)
     for add, said in (
-        (receiver.client.add_subscription, "channel-rcv-ts-offset=default, its socket exists with channel-rcv-ts-off"),
+        (
+            receiver.client.add_subscription,
+            "channel-rcv-ts-offset=default, option conflicts with its socket's channel-rcv-ts-offset=8",
+        ),
         (
             sender.client.add_publication,
-            "channel-snd-ts-offset=default, its socket exists with channel-snd-ts-offset=8",
+            "channel-snd-ts-offset=default, option conflicts with its socket's channel-snd-ts-offset=8",
         ),
     ):
         with pytest.raises(RegistrationError, match=said):

@@ -226,7 +226,7 @@ def test_an_address_of_another_machine_is_refused(network: UdpNetwork) -> None:
 
 
 def test_an_unknown_name_is_refused(network: UdpNetwork) -> None:
-    with pytest.raises(TransportError, match="cannot resolve host"):
+    with pytest.raises(TransportError, match="Unable to resolve host"):
         network.resolve("no-such-host.invalid", 1)
 
 

@@ -261,10 +261,12 @@ cdef class MediaDriver(Agent):
         if self._on_termination is not None:
             self._on_termination()
 
-    def record_error(self, error):
-        """Record an error in the driver's error log (which counts repetitions), and pass it to the error handler."""
+    def record_error(self, error, entry=None):
+        """Record an error in the driver's error log (which counts repetitions), and pass it to the error handler.
+
+        `entry` is the log's text where it has more to say than the error."""
         if self.error_log is not None:
-            self.error_log.record(error)
+            self.error_log.record(entry or error)
         if self._error_handler is not None:
             self._error_handler(error)
 

@@ -100,14 +100,14 @@ def check_shared(uri: ChannelUri, existing: ChannelUri, defaults: Mapping[str, i
     """
     if uri.channel_tag is None and (uri.control_mode == "response") != (existing.control_mode == "response"):
         raise ChannelError(
-            f"channel {str(uri)!r} would share its socket with {str(existing)!r}: both must have "
-            "control-mode=response, or neither"
+            f"option conflicts with existing subscription: isResponse={str(uri.control_mode == 'response').lower()} "
+            f"existingChannel={existing} channel={uri}: both or neither must have control-mode=response on one socket"
         )
     for key in ("so-sndbuf", "so-rcvbuf", "so-tos", *stamped):
         wanted, present = (defaults.get(key) if one.value(key) is None else one.value(key) for one in (uri, existing))
         if (uri.has(key) or key in stamped) and wanted != present:
             raise ChannelError(
-                f"channel {str(uri)!r} has {key}={uri.get(key, 'default')}, its socket exists with "
+                f"channel {str(uri)!r} has {key}={uri.get(key, 'default')}, option conflicts with its socket's "
                 f"{key}={existing.get(key, 'default')}: ask for the same"
             )
 
@@ -125,8 +125,8 @@ def check_same_socket(spec: UdpChannelSpec, existing: UdpChannelSpec) -> None:
     for key, (wanted, present) in pairs.items():
         if spec.uri.has(key) and spec.uri.get(key) != existing.uri.get(key) and wanted != present:
             raise ChannelError(
-                f"channel {str(spec.uri)!r} has {key}={spec.uri.get(key)}, but {str(existing.uri)!r} has its tag: ask "
-                "for the same, leave it out, or choose another tag"
+                f"channel {str(spec.uri)!r} has mismatched endpoint or control: {key}={spec.uri.get(key)}, but "
+                f"{str(existing.uri)!r} has its tag: ask for the same, leave it out, or choose another tag"
             )
 
 

@@ -93,4 +93,4 @@ class WildcardPorts:
             except TransportError as error:
                 failure = error
         assert failure is not None
-        raise TransportError(f"no free port from {self._ports[0]} to {self._ports[-1]}: {failure.message}")
+        raise TransportError(f"no available ports in range {self._ports[0]} {self._ports[-1]}: {failure.message}")

@@ -140,8 +140,8 @@ class Clients:
             found = counters.describe(counter_id)
             if found is None or found.owner_id != OWNER_NONE:
                 raise RegistrationError(
-                    f"counter type_id={type_id} registration_id={registration_id} exists and is not static: use "
-                    "another registration id",
+                    f"cannot add static counter, because a non-static counter exists: counterId={counter_id} "
+                    f"typeId={type_id} registrationId={registration_id}; use another registration id",
                     code=ErrorCode.GENERIC_ERROR,
                 )
         self.context.transmit(OnStaticCounter(correlation_id, counter_id))

@@ -8,11 +8,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 from ordo.runtime.errors import (
-    ChannelError,
     DecodeError,
     OrdoError,
     RegistrationError,
-    StorageFullError,
     TransportError,
 )
 from ordo.transport.control import commands
@@ -30,6 +28,7 @@ from ordo.transport.driver.conducting.context import (
 from ordo.transport.driver.conducting.held_commands import AddsPublication, HeldCommands
 from ordo.transport.driver.conducting.log_store import LogPending
 from ordo.transport.driver.conducting.publications import Publications
+from ordo.transport.driver.conducting.refusals import error_code, log_entry, reason
 from ordo.transport.driver.conducting.responses import Responses
 from ordo.transport.driver.conducting.subscriptions import Subscriptions
 from ordo.transport.driver.frames.event_log import COMMAND
@@ -37,7 +36,6 @@ from ordo.transport.uri import ChannelUri
 
 INVALID_PACKETS: Final = 14
 UNBLOCKED_COMMANDS: Final = 20
-ERROR_TEXT_MAX: Final = 2048
 WAITING_MAX: Final = 256
 HELD_NS: Final = 200_000
 """So long a duty cycle executes commands whose logs are there."""
@@ -147,7 +145,7 @@ class Conductor:
             refusal = TransportError(f"{error}, and {WAITING_MAX} commands wait for names already; try again")
             self._refuse(command.correlation_id, ErrorCode.GENERIC_ERROR, refusal)
         except Exception as error:
-            self._refuse(command.correlation_id, error_code(error), error)
+            self._refuse(command.correlation_id, error_code(error), error, getattr(command, "channel", ""))
         self._forget(command)
         return True
 
@@ -200,9 +198,9 @@ class Conductor:
                 uri = ChannelUri.parse(command.channel).check_publication()
                 self.publications.prepare(command.correlation_id, command.stream_id, uri, is_exclusive)
 
-    def _refuse(self, correlation_id: int, code: ErrorCode, error: Exception) -> None:
-        self.context.record_error(error)
-        text = str(error).encode("ascii", "replace").decode("ascii")[:ERROR_TEXT_MAX]
+    def _refuse(self, correlation_id: int, code: ErrorCode, error: Exception, channel: str = "") -> None:
+        text = reason(error, channel)
+        self.context.record_error(error, log_entry(error, code, text))
         self.context.transmit(OnError(correlation_id, code, text))
 
     def _succeed(self, command: commands.Command) -> None:
@@ -277,6 +275,12 @@ class Conductor:
             raise RegistrationError(
                 f"a reason of {len(command.reason)} characters to reject an image: up to {commands.REASON_LENGTH_MAX} "
                 "are allowed",
+                code=ErrorCode.GENERIC_ERROR,
+            )
+        if command.image_correlation_id in self.publications.network:
+            raise RegistrationError(
+                f"spies cannot reject an image: correlation_id={command.image_correlation_id} is a publication of this "
+                "driver, which its owner may close or revoke",
                 code=ErrorCode.GENERIC_ERROR,
             )
         publication = self.publications.ipc.get(command.image_correlation_id)
@@ -382,11 +386,8 @@ class Conductor:
                 )
 
     def _reresolve(self, now_ns: int) -> None:
-        for resolve in (self.publications.endpoints.reresolve, self.subscriptions.reresolve):
-            try:
-                resolve(now_ns)
-            except OrdoError as error:
-                self.context.record_error(error)
+        self.publications.endpoints.reresolve(now_ns)
+        self.subscriptions.reresolve(now_ns)
 
     def _check_commands(self, now_ns: int) -> None:
         """Unblock the command ring if a client died while it wrote a command, so that it does not block the others."""
@@ -428,16 +429,3 @@ class Conductor:
         """Close sockets and log."""
         self.publications.close()
         self.subscriptions.close()
-
-
-def error_code(error: Exception) -> ErrorCode:
-    """Return the error code that a client gets for an exception."""
-    if isinstance(error, RegistrationError):
-        return ErrorCode(error.code)
-    if isinstance(error, ChannelError):
-        return ErrorCode.INVALID_CHANNEL
-    if isinstance(error, StorageFullError):
-        return ErrorCode.STORAGE_SPACE
-    if isinstance(error, TransportError) and "cannot resolve" in str(error):
-        return ErrorCode.UNKNOWN_HOST
-    return ErrorCode.GENERIC_ERROR

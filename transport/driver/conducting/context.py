@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ordo.runtime.errors import TransportError
 from ordo.runtime.native.clock import Clock
 from ordo.runtime.native.counters import Counter, CountersManager
 from ordo.transport.control.cnc import CncFile
@@ -14,6 +15,7 @@ from ordo.transport.control.commands import Response, encode, type_id_of
 from ordo.transport.driver.channels.names import Names, WildcardPorts
 from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.conducting.log_store import LogStore
+from ordo.transport.driver.conducting.refusals import reason
 from ordo.transport.driver.frames.event_log import RESPONSE, EventLog
 from ordo.transport.driver.frames.system_counters import SystemCounters
 from ordo.transport.driver.receiving.receiver import Receiver
@@ -84,6 +86,12 @@ class DriverNetwork(Protocol):
         ...
 
 
+class RecordError(Protocol):
+    """Keeps an error for the user: in the error log, with the text `entry` if given, and in the error handler."""
+
+    def __call__(self, error: BaseException | str, entry: str | None = None) -> object: ...
+
+
 @dataclass
 class DriverContext:
     """The seams and the shared structures of one driver; made by MediaDriver when it starts."""
@@ -104,7 +112,7 @@ class DriverContext:
     system: SystemCounters
     sender: Sender
     receiver: Receiver
-    record_error: Callable[[BaseException | str], object]
+    record_error: RecordError
     record_loss: Callable[[Any, int], None]
     events: EventLog
     transmit_raw: Callable[[int, bytes], None] = field(default=lambda type_id, payload: None)
@@ -114,6 +122,17 @@ class DriverContext:
         type_id, payload = type_id_of(response), encode(response)
         self.events.record(RESPONSE, type_id, payload)
         self.transmit_raw(type_id, payload)
+
+    def lookup_again(self, host: str, channel: str) -> str | None:
+        """Return the address of a name whose channel fell silent, or None; why it has none is recorded.
+
+        A name without an address must not keep the others from being looked up.
+        """
+        try:
+            return self.names.lookup(host)
+        except TransportError as error:
+            self.record_error(reason(error, channel))
+            return None
 
     def check_shortage(self, log: LogBuffers) -> None:
         """Record that a stream is held up because shared memory is full."""

@@ -149,8 +149,8 @@ class Images:
         window = min(parameters.window_length, setup.term_length // 2)
         if window < setup.mtu:
             self.context.record_error(
-                f"receiver window of {window} bytes is below the sender's mtu={setup.mtu}: raise rcv-wnd of "
-                f"{links[0].channel!r}"
+                f"mtuLength={setup.mtu} > initialWindowLength={window}: the sender's mtu is above the receiver's "
+                f"window, raise rcv-wnd of {links[0].channel!r}"
             )
             return False
         if asked.correlation_id == NULL_VALUE:
@@ -178,7 +178,13 @@ class Images:
         limit = self.context.config.stream_session_limit
         if len(endpoint.images) < limit:
             return False  # without looking at all of them for each SETUP of a flood
-        return sum(stream == stream_id for _, stream in endpoint.images) >= limit
+        if sum(stream == stream_id for _, stream in endpoint.images) < limit:
+            return False
+        self.context.record_error(
+            f"session limit of {limit} reached, further ones get no image: stream_id={stream_id} "
+            f"channel={endpoint.spec.text}; raise stream_session_limit"
+        )
+        return True
 
     def _check_ttl(self, setup: Setup, link: Any) -> None:
         own = link.endpoint.spec.uri.integer("ttl", self.context.config.multicast_ttl)

@@ -31,8 +31,8 @@ class Responses:
         if uri.control_mode == "response":
             if wanted == NO_RESPONSE:
                 raise ChannelError(
-                    f"channel {str(uri)!r} has control-mode=response but no response-correlation-id: name the image "
-                    "that it responds to by its correlation id"
+                    f"channel {str(uri)!r}: control-mode=response was specified, but no response-correlation-id set: "
+                    "name the image that it responds to by its correlation id"
                 )
             if uri.is_ipc:
                 self._request(uri, wanted)
@@ -100,13 +100,13 @@ class Responses:
         image = self._subscriptions.images.all.get(correlation_id)
         if image is None or not image.is_active:
             raise ChannelError(
-                f"channel {str(uri)!r} has response-correlation-id={correlation_id}, but no image has that correlation "
-                "id: its publisher is gone, or the id is another resource's"
+                f"channel {str(uri)!r}: image.correlationId={correlation_id} not found: its publisher is gone, or the "
+                "response-correlation-id is another resource's"
             )
         if not image.asks_response:
             raise ChannelError(
-                f"channel {str(uri)!r} has response-correlation-id={correlation_id}, an image whose publisher did not "
-                "ask for a response: it must have a response-correlation-id of its own"
+                f"channel {str(uri)!r}: the publisher of image.correlationId={correlation_id} did not request a "
+                "response channel: it must have a response-correlation-id of its own"
             )
         return image
 
@@ -115,13 +115,13 @@ class Responses:
         request = self._subscriptions.publications.ipc.get(correlation_id)
         if request is None or not request.is_active:
             raise ChannelError(
-                f"channel {str(uri)!r} has response-correlation-id={correlation_id}, but no image of aeron:ipc has "
-                "that correlation id: its publisher is gone, or the id is another resource's"
+                f"channel {str(uri)!r}: image.correlationId={correlation_id} not found in aeron:ipc: its publisher is "
+                "gone, or the response-correlation-id is another resource's"
             )
         if request.parameters.is_response or request.parameters.response_correlation_id == NO_RESPONSE:
             raise ChannelError(
-                f"channel {str(uri)!r} has response-correlation-id={correlation_id}, an image whose publisher did not "
-                "ask for a response: it must have a response-correlation-id of its own"
+                f"channel {str(uri)!r}: the publisher of image.correlationId={correlation_id} did not request a "
+                "response channel: it must have a response-correlation-id of its own"
             )
 
     def _link(self, uri: ChannelUri, registration_id: int) -> SubscriptionLink:
@@ -129,6 +129,6 @@ class Responses:
             if link.is_response and (link.kind == KIND_IPC) == uri.is_ipc:
                 return link
         raise ChannelError(
-            f"channel {str(uri)!r} has response-correlation-id={registration_id}, but no subscription with "
-            "control-mode=response has that registration id: add it first"
+            f"channel {str(uri)!r}: unable to find response subscription: none with control-mode=response has "
+            f"registration id {registration_id}, add it first"
         )

@@ -31,7 +31,7 @@ from ordo.transport.driver.conducting.context import (
 )
 from ordo.transport.driver.conducting.endpoint_index import EndpointIndex
 from ordo.transport.driver.sending.send_endpoint import SendEndpoint
-from ordo.transport.uri import Address, ChannelUri
+from ordo.transport.uri import ChannelUri
 
 RESOLUTION_CHANGES = 25
 
@@ -146,8 +146,9 @@ class SendEndpoints:
     def add_destination(self, endpoint: SendEndpoint, correlation_id: int, channel: str) -> None:
         """Add a destination to a manual multi-destination endpoint."""
         uri = ChannelUri.parse(channel).check_destination()
-        spec = parse_udp(uri, self._context.names)
-        endpoint.add_destination(packed(spec.endpoint), correlation_id, self._context.clock.now())
+        endpoint.add_destination(
+            packed(parse_udp(uri, self._context.names).endpoint), correlation_id, self._context.clock.now()
+        )
         self._destinations[correlation_id] = (endpoint, uri)
 
     def remove_destination(self, endpoint: SendEndpoint, registration_id: int, channel: str) -> None:
@@ -187,19 +188,20 @@ class SendEndpoints:
         for endpoint in self.all:
             for registration_id in endpoint.silent_destinations(now_ns):
                 if registration_id in self._destinations:
-                    address = self._moved(self._destinations[registration_id][1].endpoint)
+                    address = self._moved(self._destinations[registration_id][1])
                     if address is not None and endpoint.replace_destination(registration_id, packed(address)):
                         self._context.system.add(RESOLUTION_CHANGES)
             if endpoint.is_silent(now_ns) and not endpoint.spec.is_multicast:
-                address = self._moved(endpoint.spec.uri.endpoint)
+                address = self._moved(endpoint.spec.uri)
                 if address is not None and endpoint.reconnect(address):
                     self._context.system.add(RESOLUTION_CHANGES)
 
-    def _moved(self, address: Address | None) -> tuple[str, int] | None:
-        """Return the current address of a name, or None if it is not a name or not resolved yet."""
+    def _moved(self, uri: ChannelUri) -> tuple[str, int] | None:
+        """Return the current address of a channel's endpoint, or None if it is not a name or has no address now."""
+        address = uri.endpoint
         if address is None or not is_name(address):
             return None
-        host = self._context.names.lookup(address.host)
+        host = self._context.lookup_again(address.host, str(uri))
         return None if host is None else (host, address.port)
 
     def close(self) -> None:

@@ -44,6 +44,7 @@ from ordo.transport.driver.conducting.links import (
     SubscriptionLink,
     SubscriptionLinks,
 )
+from ordo.transport.driver.conducting.send_endpoints import RESOLUTION_CHANGES
 from ordo.transport.driver.receiving.publication_image import PublicationImage
 from ordo.transport.driver.receiving.receive_endpoint import ReceiveEndpoint, ReceiveTransport
 from ordo.transport.driver.receiving.untethered import Tether
@@ -460,9 +461,9 @@ class Subscriptions:
             for transport in endpoint.transports:
                 control = transport.spec.uri.control
                 if control is not None and is_name(control):
-                    host = self.context.names.lookup(control.host)
-                    if host is not None:
-                        transport.replace_control(packed((host, control.port)))
+                    host = self.context.lookup_again(control.host, transport.spec.text)
+                    if host is not None and transport.replace_control(packed((host, control.port))):
+                        self.context.system.add(RESOLUTION_CHANGES)
 
     def close(self) -> None:
         self.images.close()

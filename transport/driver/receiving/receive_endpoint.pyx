@@ -29,8 +29,11 @@ cdef class ReceiveTransport:
         self.last_setup_request_ns = now_ns - SETUP_REQUEST_INTERVAL_NS - 1
 
     def replace_control(self, bytes control):
-        """Take the new address of the publisher's name."""
+        """Take the address of the publisher's name; return whether it differs from the one in use."""
+        if (<const char*> self.control.storage)[:self.control.length_bytes] == control:
+            return False
         load_address(&self.control, control)
+        return True
 
     def ask_again(self):
         """Have the conductor ask the publisher for SETUP in its next turn, whatever the interval."""
