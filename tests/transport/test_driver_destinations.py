@@ -72,6 +72,28 @@ def test_a_destination_that_cannot_be_reached_does_not_hold_up_the_others(world:
     assert collector.messages == feeder.messages
 
 
+def test_a_destination_whose_name_has_no_address_gets_the_stream_once_it_has_one(world: World) -> None:
+    a, b = world.node(A), world.node(B)
+    collector = Collector(b.client.add_subscription(endpoint(B), 10))
+    publication = a.client.add_exclusive_publication(MANUAL, 10)
+    destination_id = a.client.add_destination(publication, "aeron:udp?endpoint=later:4000")
+    a.client.add_destination(publication, "aeron:udp?endpoint=never:4000")
+    world.run(S)
+    assert not publication.is_connected and a.counter(18) == 2
+    a.driver.context.names.table["later"] = B
+    world.until(lambda: publication.is_connected, 20 * S, step_ns=MS)
+    feeder = Feeder(publication, 50)
+    transfer(world, feeder, [collector])
+    assert collector.messages == feeder.messages
+    assert a.driver.system_counter(25) == 1, "resolution changes"
+    assert [one for one in a.errors if "Unable to resolve host='never'" in str(one)], (
+        "the error log says who is missing"
+    )
+    a.client.remove_destination_by_id(publication, destination_id)
+    a.client.remove_destination(publication, "aeron:udp?endpoint=never:4000")
+    assert a.counter(18) == 0
+
+
 def test_dynamic_destinations_come_by_status_message_and_go_by_silence(world: World) -> None:
     channel = f"aeron:udp?control-mode=dynamic|control={A}:3000"
     a, b, c = world.node(A), world.node(B), world.node(C)

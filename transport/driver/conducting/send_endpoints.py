@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ordo.runtime.errors import ChannelError, RegistrationError
+from ordo.runtime.errors import ChannelError, RegistrationError, TransportError
 from ordo.transport.control.commands import (
     ErrorCode,
 )
 from ordo.transport.driver.channels.channel import (
+    ResolutionPending,
     UdpChannelSpec,
     check_shared,
     is_name,
@@ -31,6 +32,7 @@ from ordo.transport.driver.conducting.context import (
 )
 from ordo.transport.driver.conducting.endpoint_index import EndpointIndex
 from ordo.transport.driver.sending.send_endpoint import SendEndpoint
+from ordo.transport.resolver import UNRESOLVED
 from ordo.transport.uri import ChannelUri
 
 RESOLUTION_CHANGES = 25
@@ -146,10 +148,22 @@ class SendEndpoints:
     def add_destination(self, endpoint: SendEndpoint, correlation_id: int, channel: str) -> None:
         """Add a destination to a manual multi-destination endpoint."""
         uri = ChannelUri.parse(channel).check_destination()
-        endpoint.add_destination(
-            packed(parse_udp(uri, self._context.names).endpoint), correlation_id, self._context.clock.now()
-        )
+        endpoint.add_destination(self._address(uri), correlation_id, self._context.clock.now())
         self._destinations[correlation_id] = (endpoint, uri)
+
+    def _address(self, uri: ChannelUri) -> bytes:
+        """Return the address of a destination: b"" while its name has none, which is looked up again later.
+
+        A publication with several destinations must not fail to start because one of them is down.
+        """
+        try:
+            return packed(parse_udp(uri, self._context.names).endpoint)
+        except ResolutionPending:
+            raise
+        except TransportError as error:
+            if UNRESOLVED not in str(error):
+                raise
+            return b""
 
     def remove_destination(self, endpoint: SendEndpoint, registration_id: int, channel: str) -> None:
         """Remove the destination with this address, even if its name resolves to another one by now.
