@@ -13,6 +13,7 @@ from ordo.transport.driver.channels.settings import MediaDriverSettings
 from tests.transport.driver_world import Collector, Node, S, World
 
 A, B = "10.0.0.1", "10.0.0.2"
+IMAGES_REJECTED = 42
 
 
 @pytest.fixture
@@ -157,6 +158,8 @@ def test_an_image_of_ipc_can_be_refused_and_comes_back_later(world: World, node:
     subscription.reject_image(subscription.images[0], "too much")
     world.until(lambda: not publication.is_connected and not subscription.images)
     assert [one.message for one in errors.take()] == ["too much"]
+    assert node.driver.system_counter(IMAGES_REJECTED) == 1
+    assert [str(one) for one in node.errors if "image rejected" in str(one) and "too much" in str(one)]
     late = node.client.add_subscription("aeron:ipc", 19)
     world.run_coarsely(5 * S)
     assert not late.images and not subscription.images, "nobody joins for as long as an image would stay away"

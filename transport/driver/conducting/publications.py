@@ -50,6 +50,7 @@ from ordo.transport.uri import ChannelUri
 
 Publication = NetworkPublication | IpcPublication
 NO_STATUS = -1
+IMAGES_REJECTED = 42
 
 
 @dataclass
@@ -416,6 +417,11 @@ class Publications:
         """Take no subscribers for as long as an image would stay away, and tell the publisher's clients why."""
         now_ns = self.context.clock.now()
         publication.reject(now_ns + self.context.config.image_liveness_timeout_ns)
+        self.context.system.add(IMAGES_REJECTED)
+        self.context.record_error(
+            f"image rejected: session_id={publication.session_id} stream_id={publication.stream_id} source=aeron:ipc: "
+            f"{reason}"
+        )
         self.context.transmit(
             OnPublicationError(
                 publication.registration_id,
