@@ -331,8 +331,16 @@ def run_suite(suite: Suite, names: list[str], aeron: Programs, ordo: Programs) -
         if with_aeron.note:
             notes.append(f"{name}: {with_aeron.note}")
         if any(outcome.has_passed for outcome in with_aeron.outcomes.values()):
-            found += verdicts(name, with_aeron, suite.run(name, ordo))
+            own = verdicts(name, with_aeron, suite.run(name, ordo))
+            print("\n".join(progress(own)), file=sys.stderr, flush=True)
+            found += own
     return found, notes
+
+
+def progress(own: list[Verdict]) -> Iterator[str]:
+    """Yield how a class went, since a whole suite takes an hour: what fails can be looked at meanwhile."""
+    yield f"  {sum(one.has_passed for one in own)} of {len(own)} pass with Ordo"
+    yield from (f"  {one.name}: {one.error}" for one in own if not one.has_passed)
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -2,8 +2,8 @@
 
 Programs that start a driver of their own, as Aeron's tests do, can be given Ordo's so. A setting is one of Aeron's
 names: `AERON_MTU_LENGTH` in the environment, `-Daeron.mtu.length=...`, or a line of a file of properties. What Ordo has
-no name for is left out, with a line on standard output; what would make a test pass that was not run, such as losses,
-is refused.
+no name for is left out, with a line on standard output; what would make a test pass that was not run is refused. The
+losses and names that Aeron's tests ask for are those of `tools/aeronmd_faults.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.settings.config import parse_duration_ns, parse_size_bytes
 from ordo.transport.driver.channels.settings import MediaDriverSettings, default_directory
 from ordo.transport.driver.program import run_driver
+from tools.aeronmd_faults import OF_FAULTS, losses_of, names_of, run_faulty
 
 PREFIX = "AERON_"
 USAGE_STATUS = 2
@@ -27,6 +28,11 @@ _MS = 1_000_000
 def duration_ns(text: str) -> int:
     """Return nanoseconds of "5s", "100ms" or a bare number of nanoseconds."""
     return int(text) if text.isdecimal() else parse_duration_ns(text.lower())
+
+
+def nak_delay_ns(text: str) -> int:
+    """Return the delay; 0 stands for no delay, of which Ordo's driver has 1 us."""
+    return max(duration_ns(text), 1_000)
 
 
 def timeout_ms(text: str) -> int:
@@ -103,7 +109,7 @@ SETTINGS: dict[str, Rule] = {
     "MAX_RESEND": ("max_resend", int),
     "NAK_UNICAST_RETRY_DELAY_RATIO": ("nak_unicast_retry_delay_ratio", int),
     "NAK_MULTICAST_GROUP_SIZE": ("nak_multicast_group_size", int),
-    "NAK_UNICAST_DELAY": ("nak_unicast_delay_ns", duration_ns),
+    "NAK_UNICAST_DELAY": ("nak_unicast_delay_ns", nak_delay_ns),
     "NAK_MULTICAST_MAX_BACKOFF": ("nak_multicast_backoff_max_ns", duration_ns),
     "RETRANSMIT_UNICAST_DELAY": ("retransmit_delay_ns", duration_ns),
     "RETRANSMIT_UNICAST_LINGER": ("retransmit_linger_ns", duration_ns),
@@ -144,12 +150,10 @@ SETTINGS: dict[str, Rule] = {
 """Aeron's names without their prefix, Ordo's fields, and how a value is read."""
 
 REFUSED = {
-    "UDP_CHANNEL_INCOMING_INTERCEPTORS": "",
     "UDP_CHANNEL_OUTGOING_INTERCEPTORS": "",
     "UDP_CHANNEL_TRANSPORT_BINDINGS_MEDIA": "default",
     "CONDUCTOR_UDP_CHANNEL_TRANSPORT_BINDINGS_MEDIA": "default",
     "DRIVER_DYNAMIC_LIBRARIES": "",
-    "NAME_RESOLVER_SUPPLIER": "driver",
 }
 """Aeron's names of what changes what a program meets, such as losses, each with the one value that Ordo has too."""
 
@@ -181,6 +185,8 @@ def driver_settings(values: Mapping[str, str], say: Callable[[str], object]) -> 
     for name, value in sorted(values.items()):
         if name in REFUSED and value.lower() != REFUSED[name]:
             raise ConfigurationError(f"{PREFIX}{name}={value}: Ordo's driver has no such thing: leave it out")
+        if name in OF_FAULTS:
+            continue
         if name not in SETTINGS:
             say(f"aeronmd: {PREFIX}{name}={value} means nothing to Ordo's driver")
             continue
@@ -199,11 +205,15 @@ def main() -> int:
         print(line, flush=True)
 
     try:
-        settings = driver_settings(given(os.environ, sys.argv[1:]), say)
+        values = given(os.environ, sys.argv[1:])
+        settings, losses, names = driver_settings(values, say), losses_of(values), names_of(values)
     except (ConfigurationError, OSError) as error:
         print(f"aeronmd: {error}", file=sys.stderr)
         return USAGE_STATUS
-    run_driver(settings, say)
+    if losses is None and names is None:
+        run_driver(settings, say)
+    else:
+        run_faulty(settings, losses, names, say)
     return 0
 
 

@@ -10,10 +10,12 @@ import pytest
 from ordo.runtime.errors import ConfigurationError
 from tools.aeron_suite import (
     SuiteError,
+    Verdict,
     as_json,
     class_names,
     class_path,
     main,
+    progress,
     read_run,
     table,
     verdicts,
@@ -145,10 +147,8 @@ def test_aerons_settings_become_those_of_ordos_driver(tmp_path: Path) -> None:
 
 
 def test_what_would_change_a_test_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="AERON_UDP_CHANNEL_INCOMING_INTERCEPTORS=loss: Ordo's driver has no"):
-        driver_settings(given({"AERON_UDP_CHANNEL_INCOMING_INTERCEPTORS": "loss"}, []), print)
-    with pytest.raises(ConfigurationError, match="AERON_NAME_RESOLVER_SUPPLIER=csv_table"):
-        driver_settings(given({"AERON_NAME_RESOLVER_SUPPLIER": "csv_table"}, []), print)
+    with pytest.raises(ConfigurationError, match="AERON_UDP_CHANNEL_OUTGOING_INTERCEPTORS=loss: Ordo's driver has no"):
+        driver_settings(given({"AERON_UDP_CHANNEL_OUTGOING_INTERCEPTORS": "loss"}, []), print)
     with pytest.raises(ConfigurationError, match="AERON_MTU_LENGTH=wide"):
         driver_settings(given({"AERON_MTU_LENGTH": "wide"}, []), print)
     with pytest.raises(ConfigurationError, match="-x: unknown argument"):
@@ -187,3 +187,8 @@ def test_what_ordos_archive_could_not_do_is_refused() -> None:
         archive_settings(values | {"ARCHIVE_ID": "seven"})
     with pytest.raises(ConfigurationError, match="AERON_ARCHIVE_DIR is not set"):
         archive_settings({"DIR": "/tmp/driver"})
+
+
+def test_a_class_tells_how_it_went_before_the_next_begins() -> None:
+    found = [Verdict("OneTest", "OneTest.a()", True, ""), Verdict("OneTest", "OneTest.b()", False, "Error: late")]
+    assert list(progress(found)) == ["  1 of 2 pass with Ordo", "  OneTest.b(): Error: late"]
