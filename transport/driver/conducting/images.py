@@ -38,7 +38,6 @@ IMAGES_FULL = 50
 COUNTERS_OF_IMAGE = 5  # at most
 SETUP_GROUP_FLAG = 0x40
 SETUP_SEND_RESPONSE_FLAG = 0x80
-SESSION_NO_INTEREST = 4
 SESSION_COOL_DOWN = 3
 SETUPS_NS = 200_000
 SETUPS_PER_CYCLE_MAX = 16
@@ -122,11 +121,7 @@ class Images:
             self.context.record_error(error)
         if not is_built:
             self.context.logs.drop(self._log_path(asked.correlation_id))
-            endpoint = setup.transport.endpoint
-            if self._is_full(endpoint, setup.stream_id):
-                endpoint.mark(setup.session_id, setup.stream_id, SESSION_NO_INTEREST)
-            else:
-                endpoint.unmark(setup.session_id, setup.stream_id)
+            setup.transport.endpoint.unmark(setup.session_id, setup.stream_id)
             self.context.receiver.release(setup)
 
     def _build(self, asked: AskedImage) -> bool:
