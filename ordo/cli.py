@@ -266,7 +266,7 @@ def node(
     loaded = loaded.model_copy(update={"node": loaded.node.model_copy(update=asked)})
     from ordo.cluster.node.node import run_node
 
-    raise typer.Exit(run_node(loaded, service or ()))
+    raise typer.Exit(run_node(loaded, service or (), _support("ordo.standby.copying", "choose_node")))
 
 
 class Shell(StrEnum):
@@ -429,7 +429,7 @@ def _fail(message: str, status: int) -> int:
 
 
 def _support(module: str, name: str, remedy: str = "run this from a checkout after `make build`") -> Any:
-    """Something of the demo or the pipeline, which stand above the cluster and are loaded by name.
+    """Something of the demo, a standby or the pipeline, which stand above the cluster and are loaded by name.
 
     Raises ConfigurationError, with what to do, when a package it needs is not installed.
     """

@@ -65,6 +65,7 @@ def examine(config: NodeSettings, reach_s: float = 0.0) -> list[Finding]:
         _names,
         _ports,
         _clock,
+        _snapshots,
     )
     findings = [finding for check in checks for finding in check(config)]
     return [*findings, *_members(config, reach_s)]
@@ -176,6 +177,17 @@ def _ports(config: NodeSettings) -> Iterator[Finding]:
             )
         else:
             yield Finding("ports", Verdict.OK, f"{name} {endpoint} is free")
+
+
+def _snapshots(config: NodeSettings) -> Iterator[Finding]:
+    """Say what has to be so where standbys take the snapshots, which nobody can see from here."""
+    settings = config.snapshot
+    if settings.by == "standby":
+        text = (
+            f"the standbys at {', '.join(settings.standbys)} take them: every service has to implement state_hash, by "
+            "which alone copies are compared; without it members take their own"
+        )
+        yield Finding("snapshots", Verdict.OK, text)
 
 
 def _clock(config: NodeSettings) -> Iterator[Finding]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
+from ordo.cluster.wire.snapshots.snapshot_digest import digest_of
 from ordo.runtime.errors import SnapshotError
 from ordo.service_api.service import TimeUnit
+from ordo.service_api.state_hash import hash_state, implements_state_hash
 from ordo.service_api.timers import ServiceTimers
 
 if TYPE_CHECKING:
@@ -58,6 +60,29 @@ class OwnState:
             requests.ids.takes_outputs,
             *loop.sequence.snapshot(),
         )
+
+    def describe_hashed(self, log_position: int) -> ServiceSnapshot:
+        """Return the state with the service's own hash of it; without one where the service gives none."""
+        service, described = self._loop.service, self.describe(log_position)
+        if not implements_state_hash(type(service)):
+            return described
+        return described._replace(state_hash=digest_of([hash_state(service)]))
+
+    def check_hash(self, told: bytes) -> None:
+        """Check that the state which was loaded has the hash that its snapshot told, if it told one.
+
+        Raises SnapshotError: a member copied it from a standby, and has compared that hash alone.
+        """
+        service = self._loop.service
+        if not told or not implements_state_hash(type(service)):
+            return
+        found = digest_of([hash_state(service)])
+        if found != told:
+            raise SnapshotError(
+                f"the state loaded from the snapshot at position {self._loop.log_position} has hash {found.hex()}, and "
+                f"the snapshot, which a standby took, tells {told.hex()}: the service does not write or restore all of "
+                "its state; have this member start from an older one with `ordo cluster invalidate-snapshot`"
+            )
 
     def load(self, snapshot: ServiceSnapshot) -> None:
         """Continue from a snapshot. Raises SnapshotError for one of another position than the node's."""

@@ -325,6 +325,8 @@ class ServiceContainer(ContainerLoop):
                 self._state.load(snapshot)
                 reader = service_snapshot.SnapshotReader(messages)
             self.execution.invoke("on_start", False, self.cluster, reader)
+            if snapshot_recording_id is not None:
+                self._state.check_hash(snapshot.state_hash)
         except Exception:
             self.control.send_ack(self.log_position, self.time, NULL_VALUE)
             raise
@@ -422,7 +424,10 @@ class ServiceContainer(ContainerLoop):
             self.note_place_next()
             self._take_snapshot(position)
         elif self._is_standby and codecs.is_snapshot_order(event.action, event.flags, is_standby=True):
-            self._take_snapshot(position)  # members do nothing here, so nothing of the state may change
+            # members take none here, so nothing of the state may change
+            self.snapshots.take(position, is_hashed=event.flags == codecs.FOR_MEMBERS)
+        elif codecs.is_copy_order(event.action, event.flags):
+            self.snapshots.describe(position)
 
     @property
     def _is_standby(self) -> bool:

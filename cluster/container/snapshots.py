@@ -52,6 +52,8 @@ class _Point(NamedTuple):
     time: int
     feeds: Mapping[int, int]
     """What the recordings of feeds must have before the snapshot counts."""
+    is_hashed: bool
+    """Members copy it, so it says which hash the state has."""
 
 
 class ContainerSnapshots:
@@ -86,7 +88,7 @@ class ContainerSnapshots:
         self._is_recorded = False
         self._digest = b""
         self._heard_ns = 0
-        self._waiting_position: int | None = None
+        self._waiting: tuple[int, bool] | None = None
         self._told_obstacle = ""
         self._keeper = StateKeeper(client, self._stream_id, self._on_kept)
 
@@ -99,13 +101,16 @@ class ContainerSnapshots:
         """Whether this is not the service's process but a copy of it."""
         return self.copier is not None and self.copier.is_copy
 
-    def take(self, log_position: int) -> None:
-        """Take the state after the record that ends here; at once, or when the snapshot before is recorded."""
+    def take(self, log_position: int, *, is_hashed: bool = False) -> None:
+        """Take the state after the record that ends here; at once, or when the snapshot before is recorded.
+
+        `is_hashed`: members copy it, and have to see that it is of their own state.
+        """
         if self._point is not None:
-            self._waiting_position = log_position
+            self._waiting = log_position, is_hashed
             self._hold()
             return
-        self._point = _Point(log_position, self._loop.time, self._feeds.positions())
+        self._point = _Point(log_position, self._loop.time, self._feeds.positions(), is_hashed)
         try:
             demand_snapshots(self._loop.service)
             if self._may_copy():
@@ -114,6 +119,21 @@ class ContainerSnapshots:
                 self._stand_still(self._point)
         except Exception as error:
             self._fail(error)
+
+    def describe(self, log_position: int) -> None:
+        """Tell the module by what a standby's snapshot of this position is known to be of this state.
+
+        It is told where there is nothing as well: the module waits for it.
+        """
+        heads: list[bytes] = []
+
+        def hash_own() -> None:
+            heads.append(container_snapshot.head_digest(self._own_state.describe_hashed(log_position)))
+
+        if not self._execution.leaves_out(log_position):
+            self._execution.attempt("state_hash", hash_own)
+        self._control.send_snapshot_digest(log_position, heads[0] if heads else b"")
+        self._control.send_snapshot_begun(log_position, NULL_VALUE)
 
     def keep_state(self) -> None:
         """Have the service stand still, since its state is not that of the other members, and record the state.
@@ -155,7 +175,7 @@ class ContainerSnapshots:
 
     def _begin_copy(self, point: _Point) -> None:
         assert self.copier is not None
-        self._copy = self.copier.copy(lambda append: self._write(point.log_position, append))
+        self._copy = self.copier.copy(lambda append: self._write(point.log_position, append, is_hashed=point.is_hashed))
         self._heard_ns = self._clock.now()
         self._writer = SnapshotWriter(self._client, self._stream_id, is_whole=False)
         self._control.send_snapshot_begun(point.log_position, self._writer.session_id)
@@ -163,14 +183,17 @@ class ContainerSnapshots:
 
     def _stand_still(self, point: _Point) -> None:
         messages: list[bytes] = []
-        self._write(point.log_position, messages.append)
+        self._write(point.log_position, messages.append, is_hashed=point.is_hashed)
         self._digest = digest_of(messages)
         self._writer = SnapshotWriter(self._client, self._stream_id, messages)
         self._hold()
 
-    def _write(self, log_position: int, append: Append) -> None:
+    def _write(self, log_position: int, append: Append, *, is_hashed: bool = False) -> None:
         """Append everything that the snapshot consists of, in order."""
-        for message in container_snapshot.encode(self._own_state.describe(log_position)):
+        own = self._own_state
+        self._execution.begin_callback("state_hash")
+        described = own.describe_hashed(log_position) if is_hashed else own.describe(log_position)
+        for message in container_snapshot.encode(described):
             append(message)
         writer = service_snapshot.SnapshotWriter(append, SNAPSHOT_MESSAGE_BYTES_MAX)
         self._execution.begin_callback("on_take_snapshot")
@@ -255,9 +278,9 @@ class ContainerSnapshots:
         self._give_up()
         self._loop.hold &= ~HOLD_SNAPSHOT
         self._control.send_ack(point.log_position, point.time, recording_id)
-        if self._waiting_position is not None:
-            log_position, self._waiting_position = self._waiting_position, None
-            self.take(log_position)
+        if self._waiting is not None:
+            (log_position, is_hashed), self._waiting = self._waiting, None
+            self.take(log_position, is_hashed=is_hashed)
 
     def close(self) -> None:
         """Abandon a snapshot in progress. Idempotent."""

@@ -42,7 +42,7 @@ from ordo.cluster.module.snapshot_work import SnapshotWork
 from ordo.cluster.module.snapshots.snapshot_taker import SnapshotTaker
 from ordo.cluster.module.state.clock_watch import ClockWatch
 from ordo.cluster.module.state.counters import ModuleCounters
-from ordo.cluster.module.state.host import ArchiveAccess, Orders, Replication
+from ordo.cluster.module.state.host import ArchiveAccess, Replication
 from ordo.cluster.module.state.module_snapshot import SnapshotLayout
 from ordo.cluster.module.state.own_member import Notices, OwnMember
 from ordo.cluster.module.state.peers import Contacts
@@ -131,7 +131,7 @@ class ConsensusModule:
         )
         outgoing = OutgoingMessages(self.member, self.sequencer, self.log, self.membership, base.contacts, seams.clock)
         self.queries = make_queries(base, self.clients.sessions, outgoing, lets_everybody_in=authenticator is None)
-        orders = Orders(self.controls.control.ask_snapshot, services.order, self._answer_tool)
+        orders = self.controls.make_orders(services.order, self._answer_tool)
         self.held = make_held_states(base, orders)
         self.rules = make_rules(base, self.held, orders)
         self.exchange = make_exchange(base, self.held, self.rules, orders)
@@ -191,7 +191,15 @@ class ConsensusModule:
         return SnapshotTaker(
             base.access,
             self.held.shelf,
-            StateCapture(self.core, self.committed, self.clients, self.membership, self.rules, self.controls.control),
+            StateCapture(
+                self.core,
+                self.committed,
+                self.clients,
+                self.membership,
+                self.rules,
+                self.controls.control,
+                self.exchange.copies,
+            ),
             self.member,
             base.replication,
             self.counters,
@@ -211,7 +219,7 @@ class ConsensusModule:
         duties = LeaderDuties(
             self.member, self.core, self.sequencer, clients, controls, self.membership, room, self._answer_tool
         )
-        start = SnapshotStart(self.exchange.orders, rules, self.snapshots)
+        start = SnapshotStart(self.exchange.orders, rules, self.snapshots, is_standby=self.base.config.is_standby)
         handlers = RecordHandlers(
             self.member, clients, controls.control, start, room, rules, duties, self._on_configuration
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ordo.cluster.module.log.cluster_control import ClusterControl, ControlEffects
+from ordo.cluster.module.state.host import Orders
 from ordo.cluster.module.state.termination import Termination
 from ordo.cluster.module.state.transfer import LeadershipTransfer
 
@@ -26,6 +27,10 @@ class ControlParts:
     transfer: LeadershipTransfer
     termination: Termination
     control: ClusterControl
+
+    def make_orders(self, order_record: Callable[[bytes], bool], answer_tool: Callable[[bytes], None]) -> Orders:
+        """Return what other parts have done by this one, by the services, and by who answers the tool that asked."""
+        return Orders(self.control.ask_snapshot, self.control.ask_copied, order_record, answer_tool)
 
     @property
     def hands_over(self) -> bool:

@@ -11,6 +11,8 @@ from ordo.cluster.module.log_rules import LogRules
 from ordo.cluster.module.members.cluster_identity import ClusterIdentity
 from ordo.cluster.module.members.standings import OwnFolder, Standings
 from ordo.cluster.module.snapshots.catchup_refusals import CatchupRefusals, RefusedCatchup
+from ordo.cluster.module.snapshots.copied_snapshots import CopiedSnapshots
+from ordo.cluster.module.snapshots.copy_orders import CopyOrders
 from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
 from ordo.cluster.module.snapshots.log_repair import LogRepair
 from ordo.cluster.module.snapshots.retention import Retention, RetentionPolicy
@@ -34,6 +36,7 @@ from ordo.cluster.module.versions.version_lacks import VersionLacks
 from ordo.cluster.module.versions.versions import Versions
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.codecs import find_time_unit
+from ordo.cluster.wire.levels import COPY_LEVEL
 from ordo.cluster.wire.sessions.ingress_notice import encode_failure
 from ordo.runtime.errors import ClusterError
 from ordo.runtime.native.time_units import SECOND_NS
@@ -63,6 +66,9 @@ if TYPE_CHECKING:
     from ordo.runtime.sbe import Message
     from ordo.sequencer.sequencer import Sequencer
     from ordo.transport.client.client import TransportClient
+
+
+NO_HASHES = "a service gives no hash of its state (state_hash), so a copy could not be compared with it"
 
 
 @dataclass(frozen=True)
@@ -194,12 +200,15 @@ class SnapshotExchange:
     fetch: SnapshotFetch
     agreement: SnapshotAgreement
     refusals: CatchupRefusals
+    copies: CopiedSnapshots
+    copy_orders: CopyOrders
 
     def close(self) -> None:
         """End the exchanges that are in progress."""
         self.feeds.close()
         self.fetch.close()
         self.repair.close()
+        self.copies.close()
 
 
 def make_exchange(base: Foundation, held: HeldStates, rules: LogRules, orders: Orders) -> SnapshotExchange:
@@ -210,17 +219,18 @@ def make_exchange(base: Foundation, held: HeldStates, rules: LogRules, orders: O
     shelf, reports, doubt = held
     random = seams.random.stream("snapshots")
     retention = Retention(RetentionPolicy.of(config.snapshot.keep, config.retention), archive, shelf)
-    schedule = SnapshotSchedule(
-        config.snapshot.every_bytes, config.snapshot.every_seconds * SECOND_NS, orders.ask_snapshot
-    )
     snapshot_repair = SnapshotRepair(member, shelf, reports, own_id)
     repair = _make_log_repair(base, random, snapshot_repair)
     installed = FetchedState(
         member, sequencer, seams.store, repair.scrubber, snapshot_repair, doubt, rules.versions.lacks
     )
     agreement = SnapshotAgreement(core, seams.store, shelf, reports, doubt)
+    copy_orders = _make_copy_orders(base, rules, orders, agreement)
+    schedule = SnapshotSchedule(
+        config.snapshot.every_bytes, config.snapshot.every_seconds * SECOND_NS, copy_orders.order
+    )
     return SnapshotExchange(
-        SnapshotOrders(member, sequencer, schedule, retention, rules.clock),
+        SnapshotOrders(member, sequencer, schedule, retention, rules.clock, copy_orders),
         retention,
         FeedRecorder(archive, seams.client, config.cluster_id, lambda error: member.record_error(str(error))),
         SnapshotSource(archive, shelf, reports, contacts, own_id, member.record_error),
@@ -238,6 +248,27 @@ def make_exchange(base: Foundation, held: HeldStates, rules: LogRules, orders: O
         ),
         agreement,
         CatchupRefusals(own_id, core, contacts, shelf, reports, agreement),
+        CopiedSnapshots(member, base.access, shelf, core, base.counters, config.cluster_id),
+        copy_orders,
+    )
+
+
+def _make_copy_orders(base: Foundation, rules: LogRules, orders: Orders, agreement: SnapshotAgreement) -> CopyOrders:
+    settings = base.config.snapshot
+
+    def find_obstacle() -> str:
+        if rules.levels.newest < COPY_LEVEL:
+            return f"the log needs protocol level {COPY_LEVEL} for those of standbys (`ordo cluster versions`)"
+        return "" if rules.versions.gives_hashes else NO_HASHES
+
+    return CopyOrders(
+        base.member,
+        orders,
+        base.counters,
+        lambda: agreement.agreed_position,
+        find_obstacle,
+        patience_ns=settings.standby_patience_seconds * SECOND_NS,
+        is_on=settings.by == "standby" and not base.config.is_standby,
     )
 
 

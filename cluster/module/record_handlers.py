@@ -26,20 +26,22 @@ if TYPE_CHECKING:
 class SnapshotStart:
     """Begins a snapshot at each ClusterActionRequest that asks for one."""
 
-    def __init__(self, orders: SnapshotOrders, rules: LogRules, snapshots: SnapshotTaker) -> None:
+    def __init__(self, orders: SnapshotOrders, rules: LogRules, snapshots: SnapshotTaker, *, is_standby: bool) -> None:
         self._orders = orders
         self._rules = rules
         self._snapshots = snapshots
+        self._is_standby = is_standby
 
     def begin(self, record: LogRecord) -> None:
         """Begin a snapshot of the state after the ClusterActionRequest that was just executed."""
         values = record.values
-        self._orders.note(record.position, time_ms(values.timestamp))
+        is_copied = not self._is_standby and codecs.is_copy_order(values.action, values.flags)
+        self._orders.note(record.position, time_ms(values.timestamp), is_copied=is_copied)
         app_version = self._rules.version_at(record.position)
         point = SnapshotPoint(
             record.position, values.leadership_term_id, app_version, self._rules.time.at(record.position)
         )
-        self._snapshots.begin(point, values.timestamp)
+        self._snapshots.begin(point, values.timestamp, is_copied)
 
 
 class RecordHandlers:

@@ -75,6 +75,7 @@ class SnapshotWork:
             self._reporter.look,
             lambda now_ns: versions.work(now_ns, exchange.agreement.newest_position),
             self._repair_snapshots,
+            exchange.copies.work,
             self._rules.clock.work,
             self.every_second.work,
         )

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ordo.cluster.module.log.cluster_control import ClusterControl
     from ordo.cluster.module.log_rules import LogRules
     from ordo.cluster.module.members.membership import Membership
+    from ordo.cluster.module.snapshots.copied_snapshots import CapturedState, CopiedSnapshots
     from ordo.consensus.core import ConsensusCore
 
 
@@ -26,6 +27,7 @@ class StateCapture:
         membership: Membership,
         rules: LogRules,
         control: ClusterControl,
+        copies: CopiedSnapshots,
     ) -> None:
         self._core = core
         self._committed = committed
@@ -33,6 +35,7 @@ class StateCapture:
         self._membership = membership
         self._rules = rules
         self._control = control
+        self._copies = copies
 
     @property
     def executed_position(self) -> int:
@@ -57,3 +60,7 @@ class StateCapture:
     def snapshot_done(self, log_position: int) -> None:
         """Note that the snapshot at this position was taken or has failed."""
         self._control.snapshot_done(log_position)
+
+    def await_copy(self, captured: CapturedState) -> None:
+        """Take the state that a snapshot of a standby has to be of."""
+        self._copies.await_copy(captured)

@@ -97,6 +97,12 @@ NODE_METRICS: dict[int, Metric] = {
     CounterType.STANDBY_SNAPSHOTS: _counter(
         "standby_snapshots", "Of a standby: snapshots that it alone was ordered to take, since the start"
     ),
+    CounterType.COPIED_SNAPSHOTS: _counter(
+        "copied_snapshots", "Snapshots that this member has copied from a standby, since its start"
+    ),
+    CounterType.SNAPSHOTS_INSTEAD: _counter(
+        "snapshots_without_standby", "Of the leader: snapshots that members took since no standby gave one"
+    ),
     CounterType.CLOCK_AHEAD: _gauge(
         "clock_ahead_seconds", "How far this machine's clock is ahead of cluster time, which is slewed", 0.001
     ),

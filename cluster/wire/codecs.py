@@ -53,6 +53,8 @@ class ClusterAction(IntEnum):
 
 OF_STANDBYS = 1
 """The flags of an order to take a snapshot that is for standbys alone."""
+FOR_MEMBERS = 3
+"""The flags of an order to standbys to take a snapshot that members copy: these only note their state there."""
 NO_FLAGS = -(2**31)
 """The flags of an order that has none, as releases of Aeron write it that did not know them."""
 
@@ -348,5 +350,10 @@ def decode(buffer: Buffer) -> tuple[Message, Any] | None:
 
 def is_snapshot_order(action: int, flags: int, *, is_standby: bool = False) -> bool:
     """Return whether a ClusterActionRequest of the log has a node take a snapshot (cluster-consensus.md §16.4)."""
-    taken = (0, NO_FLAGS, OF_STANDBYS) if is_standby else (0, NO_FLAGS)
+    taken = (0, NO_FLAGS, OF_STANDBYS, FOR_MEMBERS) if is_standby else (0, NO_FLAGS)
     return action == ClusterAction.SNAPSHOT and flags in taken
+
+
+def is_copy_order(action: int, flags: int) -> bool:
+    """Return whether a ClusterActionRequest of the log has members copy the snapshot that standbys take there."""
+    return action == ClusterAction.SNAPSHOT and flags == FOR_MEMBERS

@@ -49,6 +49,8 @@ MEMBERS_LEVEL = 8
 """The log may have configurations with more than FEW_MEMBERS_MAX members: learners that are none of these."""
 FEW_MEMBERS_MAX = 7
 """Voters and learners together, in a log of a lower level."""
+COPY_LEVEL = 8
+"""Standbys may take snapshots that members copy: services' parts say which hash the state has that they are of."""
 PROTOCOL_LEVEL = 8
 """The level of this release."""
 _LEVEL_OF: dict[Message, int] = {
@@ -70,6 +72,8 @@ def level_of(table: Message, values: Any) -> int:
         return MEMBERS_LEVEL
     if table is codecs.CLUSTER_ACTION_REQUEST and find_successor(values):
         return SUCCESSION_LEVEL
+    if table is codecs.CLUSTER_ACTION_REQUEST and codecs.is_copy_order(values.action, values.flags):
+        return COPY_LEVEL
     return _LEVEL_OF.get(table, FIRST_LEVEL)
 
 

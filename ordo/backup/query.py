@@ -52,13 +52,24 @@ class Description(NamedTuple):
 class MemberQuery:
     """One question at a time, to one member. `work` every duty cycle, until `answer` or `problem` is there."""
 
-    def __init__(self, client: TransportClient, address: str, credentials: bytes, now_ns: int) -> None:
-        """`address`: the member's ingress, host:port. Raises ConfigurationError, TransportError."""
+    def __init__(
+        self,
+        client: TransportClient,
+        address: str,
+        credentials: bytes,
+        now_ns: int,
+        log_position: int = NULL_VALUE,
+    ) -> None:
+        """`address`: the member's ingress, host:port. Raises ConfigurationError, TransportError.
+
+        `log_position`: ask for the newest snapshot at or below it, or the oldest; -1: for the newest of all.
+        """
         self.address = address
         self.answer: Description | None = None
         self.problem: OrdoError | None = None
         self._client = client
         self._credentials = credentials
+        self._log_position = log_position
         self._correlation_id = client.next_correlation_id()
         self._deadline_ns = now_ns + ANSWER_TIMEOUT_NS
         self._resend_ns = now_ns
@@ -108,6 +119,7 @@ class MemberQuery:
             correlation_id=self._correlation_id,
             response_stream_id=CONSENSUS_STREAM_ID,
             version=codecs.CLIENT_PROTOCOL_VERSION,
+            log_position=self._log_position,
             response_channel=udp(endpoint=self._response._replace(port=port)),
             encoded_credentials=self._credentials,
         )

@@ -56,7 +56,7 @@ def check_snapshot(archive: RecordingSource, entry: SnapshotEntry) -> CheckedSna
     return CheckedSnapshot(module, combine(*digests, digest_of(module_messages)))
 
 
-class _Part:
+class PartCopy:
     """One recording on its way."""
 
     def __init__(
@@ -140,7 +140,7 @@ class SnapshotCopy:
         self._client = client
         self._settings = settings
         self._cluster = cluster
-        self._parts: list[_Part] = []
+        self._parts: list[PartCopy] = []
 
     @property
     def is_done(self) -> bool:
@@ -164,7 +164,9 @@ class SnapshotCopy:
         sources = (*self.offered.service_recording_ids, self.offered.module_recording_id)
         if len(self._parts) < len(sources):
             recording_id = sources[len(self._parts)]
-            self._parts.append(_Part(self._archive, self._client, self._settings, recording_id, now_ns, self._cluster))
+            self._parts.append(
+                PartCopy(self._archive, self._client, self._settings, recording_id, now_ns, self._cluster)
+            )
             return 1
         self._check()
         return 1

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.backup.folder import BackupFolder, read_json, write_json
 from ordo.backup.follow import Backup
-from ordo.cluster.node.node import Node, NodeMaker
+from ordo.cluster.node.node import NodeMaker
 from ordo.runtime.io.storage import DirectoryLock, FileStorage
 from ordo.runtime.native.sentinels import NULL_VALUE
+from ordo.standby.copying import choose_node
 from ordo.standby.folder import (
     ORDER,
     SEEDING,
@@ -68,7 +69,7 @@ class Lives:
         if is_promoted(config):  # perhaps by a command, before this process had the folder
             if self._is_ordered(config) and (done := complete(config)) is not None:
                 self._tell_promotion(done)  # a crash came between the promotion and its report
-            return Node
+            return choose_node(config)
         node, self._node = self._node, None
         if node is not None and node.feed is not None and node.feed.has_gap:
             begin_anew(config)
@@ -110,7 +111,7 @@ class Lives:
     def _promote(self, config: NodeSettings) -> NodeMaker:
         self._tell_promotion(promote(config))
         write_json(config.node.data_dir / STATUS, {"state": PROMOTED})
-        return Node
+        return choose_node(config)
 
     def _tell_promotion(self, done: Promotion) -> None:
         for line in done.lines():

@@ -74,7 +74,7 @@ class World(Timeline):
         self._takes_requests = not options.kept_bytes_max
         self.is_at_rest = False
         """The cluster was told to end, and an operator looks at its folders before it is started again."""
-        self.nodes = [SimulatedNode(self, member_id) for member_id in range(options.nodes + options.spares)]
+        self.nodes = [self.make_member(member_id) for member_id in range(options.nodes + options.spares)]
         self.clients = [SimulatedClient(self, client_id) for client_id in range(options.clients)]
         self.writers = WriterWatch()
         self.applications = [SimulatedApplication(self, index, self.writers) for index in range(options.applications)]
@@ -89,6 +89,9 @@ class World(Timeline):
         self._listen()
         self.actors.extend(self.participants)
         self._next_checkpoint_ns = CHECKPOINT_INTERVAL_NS
+
+    def make_member(self, member_id: int) -> SimulatedNode:
+        return SimulatedNode(self, member_id)
 
     def _listen(self) -> None:
         self._on_step = [check.on_step for check in self.invariants if check.hears("on_step")]

@@ -74,6 +74,8 @@ class ClusterControl:
         """The end of the log for a standby is appended, and not yet committed."""
         self._snapshot_position = NULL_VALUE
         """The position of the record of the requested snapshot."""
+        self._copied_position = NULL_VALUE
+        """That of the one which standbys take and members copy."""
 
     @property
     def is_suspended(self) -> bool:
@@ -98,13 +100,17 @@ class ClusterControl:
         return self._calls_for_snapshot(values)
 
     def _calls_for_snapshot(self, values: records.ClusterActionRequest) -> bool:
-        """Return whether this node takes a snapshot; its services decide alike, by the counter of a standby."""
+        """Return whether this node takes a snapshot, or notes its state for one that it copies from a standby.
+
+        Its services decide alike, by the counter of a standby.
+        """
         ordered = self._counters.standby_snapshots
         if ordered is not None and codecs.is_snapshot_order(values.action, values.flags, is_standby=True):
-            if values.flags == codecs.OF_STANDBYS:
+            if values.flags in (codecs.OF_STANDBYS, codecs.FOR_MEMBERS):
                 ordered.increment()
             return True
-        return codecs.is_snapshot_order(values.action, values.flags)
+        is_copied = codecs.is_copy_order(values.action, values.flags)
+        return is_copied or codecs.is_snapshot_order(values.action, values.flags)
 
     def _suspend(self, is_suspended: bool) -> None:
         """Suspend or resume. The leader restarts all session timeouts, since no session was heard meanwhile."""
@@ -127,7 +133,7 @@ class ClusterControl:
     def lose_leadership(self) -> None:
         """Drop pending orders, which may never be committed."""
         self._counters.control_toggle.set(ControlToggle.INACTIVE)
-        self._snapshot_position = NULL_VALUE
+        self._snapshot_position = self._copied_position = NULL_VALUE
         self._is_end_asked = False
         if self._is_suspension_asked:
             self._is_suspension_asked = False
@@ -138,6 +144,8 @@ class ClusterControl:
 
         If it is the one asked for, another may be asked for.
         """
+        if log_position >= self._copied_position:
+            self._copied_position = NULL_VALUE
         if NULL_VALUE != self._snapshot_position <= log_position:
             self._snapshot_position = NULL_VALUE
             self._counters.control_toggle.compare_and_set(ControlToggle.SNAPSHOT, ControlToggle.NEUTRAL)
@@ -146,6 +154,14 @@ class ClusterControl:
         """Ask for a snapshot as an operator does. Returns False while something else is asked for."""
         toggle = self._counters.control_toggle
         return bool(toggle.compare_and_set(ControlToggle.NEUTRAL, ControlToggle.SNAPSHOT))
+
+    def ask_copied(self) -> bool:
+        """Have standbys take a snapshot that members copy. Returns False while something else is asked for."""
+        is_free = self._counters.control_toggle.value == ControlToggle.NEUTRAL and not self._transfer.is_under_way
+        if not is_free or not self._is_idle or self._copied_position != NULL_VALUE or self.is_log_over:
+            return False
+        self._copied_position = max(self._append(ClusterAction.SNAPSHOT, codecs.FOR_MEMBERS), NULL_VALUE)
+        return self._copied_position != NULL_VALUE
 
     def poll(self, now_ns: int) -> None:
         """Carry out the operator's pending request, if there is one."""

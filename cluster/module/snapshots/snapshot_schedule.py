@@ -15,6 +15,7 @@ from ordo.runtime.native.cluster_time import time_ms
 from ordo.runtime.native.time_units import MILLISECOND_NS
 
 if TYPE_CHECKING:
+    from ordo.cluster.module.snapshots.copy_orders import CopyOrders
     from ordo.cluster.module.snapshots.retention import Retention
     from ordo.cluster.module.state.host import TermHost
     from ordo.sequencer.sequencer import Sequencer
@@ -39,11 +40,6 @@ class SnapshotSchedule:
         """Note that an order to take a snapshot was executed, or that the member started from a snapshot."""
         self.last_position = log_position
         self._last_ms = cluster_time_ms
-
-    def ask_early(self, commit_position: int) -> None:
-        """Order a snapshot now, if there is log after the last one."""
-        if commit_position > self.last_position:
-            self._ask()
 
     def work(self, commit_position: int, cluster_time_ms: int) -> None:
         """Order a snapshot when one is due; for the serving leader.
@@ -77,22 +73,28 @@ class SnapshotOrders:
         schedule: SnapshotSchedule,
         retention: Retention,
         clock: ReportedClock,
+        copies: CopyOrders,
     ) -> None:
         self._host = host
         self._sequencer = sequencer
         self._schedule = schedule
         self._retention = retention
         self._clock = clock
+        self._copies = copies
 
     def work(self, now_ns: int) -> None:
         """Order a snapshot when one is due."""
-        if self._host.is_leader and self._has_grown():
+        self._copies.work(now_ns)
+        if self._host.is_leader and self._copies.takes_over:
+            self._copies.order()
+        elif self._host.is_leader and self._has_grown():
             self._schedule.work(self._sequencer.commit_position, time_ms(self._host.cluster_time))
 
     def order_early(self, room_bytes: int) -> None:
-        """Order a snapshot, as a leader short of room, so that retention can delete log."""
-        if self._has_grown() and self._retention.frees(room_bytes):
-            self._schedule.ask_early(self._sequencer.commit_position)
+        """Order a snapshot of the members, as a leader short of room, so that retention can delete log."""
+        is_behind = self._sequencer.commit_position > self._schedule.last_position
+        if is_behind and self._has_grown() and self._retention.frees(room_bytes):
+            self._copies.order_own()
 
     def _has_grown(self) -> bool:
         """Return whether there is more behind the last order than the report of the clock that followed it.
@@ -101,9 +103,15 @@ class SnapshotOrders:
         """
         return not self._clock.is_all_between(self._schedule.last_position, self._sequencer.commit_position)
 
-    def note(self, log_position: int, cluster_time_ms: int) -> None:
-        """Note that an order to take a snapshot was executed, or that the member started from a snapshot."""
-        self._schedule.note(log_position, cluster_time_ms)
+    def note(self, log_position: int, cluster_time_ms: int, *, is_copied: bool = False) -> None:
+        """Note that an order to take a snapshot was executed, or that the member started from a snapshot.
+
+        `is_copied`: standbys were ordered to, for the members.
+        """
+        if is_copied:
+            self._copies.note(log_position)
+        if self._copies.is_on or not is_copied:
+            self._schedule.note(log_position, cluster_time_ms)
 
 
 class NeededSnapshot:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ordo.cluster.module.snapshots.copied_snapshots import CapturedState
 from ordo.cluster.module.state import module_snapshot
 from ordo.cluster.module.state.state_store import SnapshotEntry
 from ordo.cluster.wire.counters.component_errors import SNAPSHOT_REFUSED
@@ -44,12 +45,17 @@ class SnapshotHost(Protocol):
     def snapshot_done(self, log_position: int) -> None:
         """Note that the snapshot at this position was taken or has failed."""
 
+    def await_copy(self, captured: CapturedState) -> None:
+        """Take the state that a snapshot of a standby has to be of."""
+
 
 class SnapshotTimes(NamedTuple):
     """When a snapshot was asked for, in cluster time, and when it was begun here, in ns."""
 
     timestamp: int
     begun_ns: int
+    is_copied: bool = False
+    """A standby takes it: of this member's state is only noted what the copy is compared with."""
 
 
 @dataclass
@@ -106,8 +112,8 @@ class SnapshotTaker:
         self._digest = b""
         self._messages: list[bytes] | None = None
         """The module's part, once captured."""
-        self._next: tuple[SnapshotPoint, int] | None = None
-        """A second snapshot, which waits for the first, and its timestamp."""
+        self._next: tuple[SnapshotPoint, int, bool] | None = None
+        """A second snapshot, which waits for the first, with its timestamp, and whether it is copied."""
         self._early: dict[int, Callable[[], None]] = {}
         """Keyed by service: its report on a snapshot that it has reached before the module."""
         self._standing: dict[int, int] = {}
@@ -126,14 +132,17 @@ class SnapshotTaker:
         """Whether one is under way, and not merely being written by a copy of the service."""
         return self.is_under_way and (self._messages is None or self._writer is not None)
 
-    def begin(self, point: SnapshotPoint, timestamp: int) -> None:
-        """Begin a snapshot at this point, after its ClusterAction was executed."""
+    def begin(self, point: SnapshotPoint, timestamp: int, is_copied: bool = False) -> None:
+        """Begin a snapshot at this point, after its ClusterAction was executed.
+
+        `is_copied`: a standby takes it, and the services only say by what a copy is known to be of their state.
+        """
         self._host.pause_execution()
         if self._point is not None:
-            self._next = point, timestamp
+            self._next = point, timestamp, is_copied
             return
         self._point = point
-        self._times = SnapshotTimes(timestamp, self._clock.now())
+        self._times = SnapshotTimes(timestamp, self._clock.now(), is_copied)
         early, self._early = self._early, {}
         for service_id, action in early.items():
             self._sequencer.release_service(service_id)
@@ -182,11 +191,23 @@ class SnapshotTaker:
             return
         for one in self._parts.arrived:
             self._sequencer.release_service(one)
+        if self._times.is_copied:
+            self._end_captured(point)
+            return
         if NULL_VALUE in self._parts.recording_ids.values():
             return
         self._messages = list(module_snapshot.encode(self._host.capture_snapshot(point)))
         if not self._parts.recording_ids:
             self._host.go_on()
+
+    def _end_captured(self, point: SnapshotPoint) -> None:
+        """Keep what a standby's snapshot is compared with, unless a service has stopped before."""
+        if not self._parts.recording_ids:
+            messages = list(module_snapshot.encode(self._host.capture_snapshot(point)))
+            told = (self._service_digests.get(one, (NULL_VALUE, b"")) for one in range(self._service_count))
+            heads = tuple(digest if position == point.log_position else b"" for position, digest in told)
+            self._host.await_copy(CapturedState(point, self._times.timestamp, tuple(messages), heads))
+        self._finish(None)
 
     def on_service_digest(self, service_id: int, log_position: int, digest: bytes) -> None:
         """Take the digest of a service's part; it arrives before the ack of the same position."""
@@ -199,9 +220,10 @@ class SnapshotTaker:
     def on_service_ack(self, service_id: int, log_position: int, timestamp: int, relevant_id: int) -> None:
         if self._point is not None and log_position == self._point.log_position:
             self._parts.recording_ids[service_id] = relevant_id
-            self._arrive(service_id, self._point)
-            if len(self._parts.recording_ids) == self._service_count:
-                self._on_services_done(self._point)
+            point = self._point
+            self._arrive(service_id, point)
+            if self._point is point and len(self._parts.recording_ids) == self._service_count:
+                self._on_services_done(point)
         elif self._is_ahead(log_position):
             self._hold_service(
                 service_id, lambda: self.on_service_ack(service_id, log_position, timestamp, relevant_id)

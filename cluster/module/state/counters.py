@@ -32,12 +32,16 @@ class LowestPosition:
         return min(one.value for one in self._positions)
 
 
-class SnapshotDurations(NamedTuple):
-    """How long snapshots took."""
+class SnapshotCounters(NamedTuple):
+    """How long snapshots took, and what became of those that standbys were to take."""
 
     longest: Counter
     exceeded: Counter
     """How many took longer than SNAPSHOT_THRESHOLD_NS."""
+    copied: Counter
+    """How many this member has copied from a standby."""
+    instead: Counter
+    """How many this member, as the leader, had the members take, since no standby gave one."""
 
 
 class ModuleCounters:
@@ -99,9 +103,11 @@ class ModuleCounters:
 
     def _add_counters_of_durations(self, counter: Callable[[CounterType, str], Counter], *, is_standby: bool) -> None:
         self.snapshot_count = counter(CounterType.SNAPSHOT_COUNT, "Cluster snapshot count")
-        self.snapshot_durations = SnapshotDurations(
+        self.snapshots = SnapshotCounters(
             counter(CounterType.MAX_SNAPSHOT_DURATION, "Total max snapshot duration in ns"),
             counter(CounterType.SNAPSHOT_DURATION_EXCEEDED, "Total snapshot exceeded count"),
+            counter(CounterType.COPIED_SNAPSHOTS, "ordo snapshots copied from standbys"),
+            counter(CounterType.SNAPSHOTS_INSTEAD, "ordo snapshots taken instead of a standby"),
         )
         self.max_cycle_time = counter(CounterType.MAX_CYCLE_TIME, "Cluster max cycle time in ns")
         self.cycles_exceeded = counter(CounterType.CYCLE_TIME_EXCEEDED, "Cluster work cycle time exceeded count")
@@ -134,9 +140,9 @@ class ModuleCounters:
 
     def on_snapshot_taken(self, duration_ns: int) -> None:
         self.snapshot_count.increment()
-        self.snapshot_durations.longest.propose_maximum(duration_ns)
+        self.snapshots.longest.propose_maximum(duration_ns)
         if duration_ns > SNAPSHOT_THRESHOLD_NS:
-            self.snapshot_durations.exceeded.increment()
+            self.snapshots.exceeded.increment()
 
     def on_election_state(self, state: int, leadership_term_id: int) -> None:
         if self.election_state.value == ELECTION_CLOSED and state != ELECTION_CLOSED:

@@ -37,7 +37,9 @@ class Orders(NamedTuple):
     """What parts have others do."""
 
     ask_snapshot: Callable[[], bool]
-    """Has the cluster take a snapshot; False where it cannot now."""
+    """Has the members take a snapshot; False where they cannot now."""
+    ask_copied: Callable[[], bool]
+    """Has standbys take one that the members copy; False where the leader cannot order it now."""
     order_record: Callable[[bytes], bool]
     """Sends a RecordOrder to the services; False where it cannot now."""
     answer_tool: Callable[[bytes], None]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
@@ -16,6 +18,8 @@ from ordo.runtime.native.time_units import SECOND_NS
 from ordo.runtime.settings.config import DurationNs, Settings, SizeBytes, duration_within, size_within
 from ordo.sequencer.leader_ingress import ARRIVAL_OPTION, check_group
 
+COPIES_KEPT_MIN = 2
+"""A copy that cannot be loaded, which its hash does not show, leaves an older snapshot, and the log from there on."""
 MEBIBYTE = 1024 * 1024
 GIBIBYTE = 1024 * MEBIBYTE
 TERM_LENGTH_MIN, TERM_LENGTH_MAX = 64 * 1024, 1024 * MEBIBYTE
@@ -263,11 +267,48 @@ class SnapshotSettings(Settings):
     keep: Annotated[int, Field(ge=1, le=8)] = Field(
         default=2, description="So many of the newest snapshots stay on each member."
     )
+    by: Literal["members", "standby"] = Field(
+        default="members",
+        description="Who takes the snapshots that are due: every member, or a standby, from which the members copy them"
+        ' ("standby"; see STANDBY.md). Services must implement state_hash for that.',
+    )
+    standbys: tuple[str, ...] = Field(
+        default=(),
+        description='The ingress, IP address and port, of the standbys that are asked, where by = "standby".',
+        examples=[["10.0.1.1:20000"]],
+    )
+    standby_patience_seconds: Annotated[int, Field(ge=1)] = Field(
+        default=60,
+        description="The members take their own where no standby answers for so long, or a quorum has no copy of one so"
+        " long after it was ordered.",
+    )
+    standby_token_file: Path | None = Field(
+        default=None,
+        description="A file with a token that has the role log at the standbys, where they have [[tokens]].",
+        examples=["/etc/ordo/standby.token"],
+    )
     evidence_bytes: SizeBytes = Field(
         default=1024 * MEBIBYTE,
         description="The newest two snapshots of a member that were not those of the others stay, if they take no more"
         " than this together (`ordo cluster evidence`).",
     )
+
+    @model_validator(mode="after")
+    def _names_standbys(self) -> SnapshotSettings:
+        if self.by == "standby" and not self.standbys:
+            raise ValueError('by="standby": name them, standbys = ["10.0.1.1:20000"]')
+        if self.by == "standby" and self.keep < COPIES_KEPT_MIN:
+            raise ValueError(f'keep={self.keep}: with by="standby" allowed is {COPIES_KEPT_MIN} to 8')
+        for address in self.standbys:
+            host, _, port = address.rpartition(":")
+            try:
+                ip_address(host.strip("[]"))
+                is_one = 0 < int(port) < 65536
+            except ValueError:
+                is_one = False
+            if not is_one:
+                raise ValueError(f"standbys: {address!r} is no IP address with a port, such as 10.0.1.1:20000")
+        return self
 
 
 class RetentionSettings(Settings):

@@ -63,6 +63,8 @@ class CounterType(IntEnum):
     STANDBY_LAG_MS = 1096
     STANDBY_HEARD_MS = 1097
     STANDBY_SNAPSHOTS = 1098
+    COPIED_SNAPSHOTS = 1099
+    SNAPSHOTS_INSTEAD = 1100
 
 
 class ModuleState(IntEnum):

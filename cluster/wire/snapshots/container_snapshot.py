@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.codecs import SnapshotMark, find_time_unit
+from ordo.cluster.wire.snapshots.snapshot_digest import digest_of
 from ordo.runtime.errors import SnapshotError
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.service_api.request_ids import PrincipalIds
@@ -24,6 +25,7 @@ _AS_THEY_ARE = (
     ordo_codecs.SESSION_NUMBERS,
     ordo_codecs.FEED_STATE,
     ordo_codecs.MESSAGE_SEQUENCE,
+    ordo_codecs.STATE_HASH,
 )
 """Messages that are handed out as they were decoded."""
 
@@ -60,6 +62,8 @@ class ServiceSnapshot(NamedTuple):
     """The number of the last message; -1 where messages have none, or nothing is known of them."""
     keeps_sequence: bool = False
     """The log up to here has the protocol level of such numbers."""
+    state_hash: bytes = b""
+    """The hash of the service's state, in a snapshot that members copy from a standby; empty in others."""
 
 
 def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
@@ -86,7 +90,25 @@ def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
         yield from _encode_ids(snapshot.request_ids, snapshot.takes_output_ids)
     if snapshot.sequence != NULL_VALUE:
         yield ordo_codecs.MESSAGE_SEQUENCE.encode(last=snapshot.sequence, is_kept=int(snapshot.keeps_sequence))
+    if snapshot.state_hash:
+        yield ordo_codecs.STATE_HASH.encode(
+            log_position=snapshot.log_position, service_id=NULL_VALUE, digest=snapshot.state_hash
+        )
     yield _marker(snapshot, SnapshotMark.END)
+
+
+def head_digest(snapshot: ServiceSnapshot) -> bytes:
+    """Return the digest of a snapshot's head, the container's messages, by which a member knows a standby's copy.
+
+    The hash of the service's state is one of them. Empty where the service gives none.
+    """
+    return digest_of(encode(snapshot)) if snapshot.state_hash else b""
+
+
+def ends_head(message: bytes) -> bool:
+    """Return whether a message of a service's snapshot is the last one of its head."""
+    found = codecs.decode(message)
+    return found is not None and found[0] is codecs.SNAPSHOT_MARKER and found[1].mark == SnapshotMark.END
 
 
 def _encode_consumer(text: bytes) -> Iterator[bytes]:
@@ -235,6 +257,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
                 ids.are_taken,
                 ids.are_taken_of_outputs,
                 *_sequence_of(as_they_are[ordo_codecs.MESSAGE_SEQUENCE]),
+                *(one.digest for one in as_they_are[ordo_codecs.STATE_HASH][:1]),
             )
     raise SnapshotError("snapshot: it ends before its END marker; the recording is not whole")
 

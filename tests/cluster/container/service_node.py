@@ -139,6 +139,10 @@ class ServiceNode:
         """Counter 1098, which a standby has."""
         self._counter(CounterType.STANDBY_SNAPSHOTS, 0)
 
+    def take_orders(self) -> None:
+        """Counter 1090, of a module that decides what becomes of a service that raised."""
+        self._counter(CounterType.RECORD_ORDERS, 0)
+
     # The log
 
     def append(self, record: bytes) -> int:

@@ -56,11 +56,12 @@ class Standby:
         member_id: int = 0,
         host: str = "127.0.0.1",
         service: str = COUNTER,
+        port: int = 0,
         **tables: Any,
     ) -> None:
-        """`follows`: another standby, in place of the primary."""
+        """`follows`: another standby, in place of the primary. `port`: one that was found for it before."""
         folder.mkdir(exist_ok=True)
-        (port,) = find_ports(1)
+        port = port or find_ports(1)[0]
         self._primary = primary
         self.endpoint = f"{host}:{port}"
         self._replaced = {

@@ -124,7 +124,8 @@ def test_a_report_behind_a_snapshot_calls_for_no_other_snapshot() -> None:
 
     schedule = SnapshotSchedule(0, S, ask)
     retention = cast(Any, SimpleNamespace(frees=lambda _: True))
-    orders = SnapshotOrders(leader, cast(Any, leader), schedule, retention, leader.reports)
+    copies = SimpleNamespace(is_on=False, takes_over=False, work=lambda now_ns: None, order_own=ask)
+    orders = SnapshotOrders(leader, cast(Any, leader), schedule, retention, leader.reports, cast(Any, copies))
     orders.note(leader.log_end_position, EPOCH_MS)
     leader.reports.work(0)
     leader.commit_position, leader.cluster_time = leader.log_end_position, EPOCH_MS + 2000

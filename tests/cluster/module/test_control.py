@@ -18,7 +18,7 @@ from ordo.cluster.wire.counters.counter_types import (
     succeed_value,
     successor_of,
 )
-from ordo.cluster.wire.levels import SEQUENCE_LEVEL, SUCCESSION_LEVEL, level_of
+from ordo.cluster.wire.levels import COPY_LEVEL, SEQUENCE_LEVEL, SUCCESSION_LEVEL, level_of
 from ordo.runtime.native.counters import local_counter
 from tests.cluster.module.member import Core, Counters, Host, Log
 
@@ -136,13 +136,13 @@ def test_a_standby_snapshot_is_not_the_members_business(member: Member) -> None:
 
 def test_a_standby_takes_its_primarys_snapshots_and_those_of_standbys(member: Member) -> None:
     ordered = member.counters.standby_snapshots = local_counter(0)
-    for flags, count in ((0, 0), (codecs.OF_STANDBYS, 1), (codecs.NO_FLAGS, 1)):
+    for flags, count in ((0, 0), (codecs.OF_STANDBYS, 1), (codecs.NO_FLAGS, 1), (codecs.FOR_MEMBERS, 2)):
         member.execute(ClusterAction.SNAPSHOT, flags=flags)
         assert ordered.value == count
-    assert [one.flags for one in member.snapshots] == [0, codecs.OF_STANDBYS, codecs.NO_FLAGS]
+    assert [one.flags for one in member.snapshots] == [0, codecs.OF_STANDBYS, codecs.NO_FLAGS, codecs.FOR_MEMBERS]
     member.execute(ClusterAction.SNAPSHOT, flags=2)
     member.execute(ClusterAction.RESUME, flags=codecs.OF_STANDBYS)
-    assert len(member.snapshots) == 3
+    assert len(member.snapshots) == 4
 
 
 def test_an_order_for_standbys_is_in_the_log_at_once_and_keeps_no_other_order_out(member: Member) -> None:
@@ -152,6 +152,33 @@ def test_an_order_for_standbys_is_in_the_log_at_once_and_keeps_no_other_order_ou
     assert member.order(ControlToggle.STANDBY_SNAPSHOT) == ControlToggle.NEUTRAL
     assert (member.log.actions, member.log.flags) == ([ClusterAction.SNAPSHOT], [codecs.OF_STANDBYS])
     assert member.control.ask_snapshot()
+
+
+def test_a_snapshot_that_members_copy_is_ordered_once_until_it_was_executed(member: Member) -> None:
+    member.log.result = -2
+    assert not member.control.ask_copied(), "the log is full"
+    member.log.result = 0
+    assert member.control.ask_copied() and not member.control.ask_copied()
+    assert (member.log.actions, member.log.flags) == ([ClusterAction.SNAPSHOT], [codecs.FOR_MEMBERS])
+    position = member.log.log_end_position
+    member.control.snapshot_done(position - 1)
+    assert not member.control.ask_copied()
+    member.control.snapshot_done(position)
+    assert member.control.ask_copied()
+    member.control.lose_leadership()
+    member.control.lead()
+    assert member.control.ask_copied()
+
+
+def test_a_snapshot_that_members_copy_waits_for_what_else_was_ordered(member: Member) -> None:
+    assert member.control.ask_snapshot() and not member.control.ask_copied()
+    assert member.log.actions == []
+
+
+def test_members_note_their_state_where_they_copy_a_snapshot(member: Member) -> None:
+    member.execute(ClusterAction.SNAPSHOT, flags=codecs.FOR_MEMBERS)
+    assert [one.flags for one in member.snapshots] == [codecs.FOR_MEMBERS]
+    assert level_of(codecs.CLUSTER_ACTION_REQUEST, member.snapshots[0]) == COPY_LEVEL
 
 
 def test_below_the_level_of_numbers_standbys_take_no_snapshots_of_their_own(member: Member) -> None:

@@ -131,7 +131,12 @@ class Member:
             cast(Any, SimpleNamespace(known={})),
             cast(Any, SimpleNamespace(service_positions=self.positions)),
             cast(Any, self),
-            Orders(self._ask_snapshot, lambda order: True, lambda answer: self.told.append(decoded(answer)[1])),
+            Orders(
+                self._ask_snapshot,
+                lambda: False,
+                lambda order: True,
+                lambda answer: self.told.append(decoded(answer)[1]),
+            ),
         )
         self.versions.log.on_record(96, *first_term())
         for service_id, numbers in enumerate(codes):

@@ -29,6 +29,10 @@ class SnapshotsEqualReplay(Invariant):
         if known != digest:
             self.fail(f"{node.name} took the snapshot {digest} at {position}, another member {known}")
 
+    def on_copied(self, position: int, digest: str) -> None:
+        """Members start from a snapshot that a standby took, and that was seen to be what they have executed."""
+        self._digests.setdefault(position, digest)
+
     def on_service_started(self, node: SimulatedNode, position: int, digest: str) -> None:
         if position > 0 and self._digests.get(position) != digest:
             self.fail(
@@ -39,7 +43,8 @@ class SnapshotsEqualReplay(Invariant):
         for node in self.world.nodes:
             if not node.is_alive:
                 continue
-            read = node.boots, int(node.module.counters.snapshot_count.value)
+            counters = node.module.counters
+            read = node.boots, int(counters.snapshot_count.value + counters.snapshots.copied.value)
             if read[1] > 0 and read != self._read.get(node.member_id):
                 self._read[node.member_id] = read
                 with node.readable_disk():
