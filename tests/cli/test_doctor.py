@@ -102,6 +102,13 @@ def test_a_clock_that_nothing_keeps_or_not_well_is_warned_of(
     assert bool(finding.remedy) == (verdict is Verdict.WARN)
 
 
+def test_who_has_standbys_take_snapshots_is_told_what_they_are_compared_by(config: Path) -> None:
+    assert verdicts(config, "snapshots") == []
+    config.write_text(config.read_text() + '[snapshot]\nby = "standby"\nstandbys = ["10.0.1.1:20000"]\n')
+    (finding,) = (one for one in examine(load_config(config)) if one.subject == "snapshots")
+    assert finding.verdict is Verdict.OK and "10.0.1.1:20000" in finding.text and "state_hash" in finding.text
+
+
 def test_a_folder_that_cannot_be_written_fails(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = config.read_text()
     config.write_text(text.replace(str(config.parent / "data"), "/proc/nowhere"))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tomlkit
@@ -13,6 +14,7 @@ import tomlkit
 from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.deploy.launcher import ROOT, LocalCluster, find_ports
+from ordo.runtime.security.tokens import hash_token, new_token
 from tests.cluster.integration.agreement import await_that, counter_of, describe, errors_of
 from tests.cluster.integration.copied_service import TAKEN_EVENT
 from tests.cluster.integration.soak_service import STARTED_EVENT
@@ -63,17 +65,22 @@ class Copying:
 
 
 @contextmanager
-def copying(folder: Path, service: str = COPIED, patience_s: int = 60) -> Iterator[Copying]:
-    """Start the cluster; `service` is the standby's."""
+def copying(folder: Path, service: str = COPIED, patience_s: int = 60, token: str = "") -> Iterator[Copying]:
+    """Start the cluster; `service` is the standby's, and `token` what the members show there."""
     (port,) = find_ports(1)
     page = {**PAGE["snapshot"], "standbys": [f"127.0.0.1:{port}"], "standby_patience_seconds": patience_s}
+    given: dict[str, Any] = {}
+    if token:
+        (folder / "token").write_text(token)
+        page["standby_token_file"] = str(folder / "token")
+        given["tokens"] = [{"principal": "members", "hash": hash_token(token), "roles": ["log"]}]
     tables = {"snapshot": {"every_bytes": "256k", **page}, "retention": {"bytes": 0}}
     with ready_cluster(COPIED, heartbeat=STEADY, cluster=SHORT, tables=tables) as cluster:
-        yield Copying(cluster, Standby(cluster, folder, service=service, port=port, cluster=SHORT))
+        yield Copying(cluster, Standby(cluster, folder, service=service, port=port, cluster=SHORT, **given))
 
 
 def test_members_copy_snapshots_of_a_standby_forget_their_logs_and_start_from_them(tmp_path: Path) -> None:
-    with copying(tmp_path) as copies, copies.standby.running():
+    with copying(tmp_path, token=new_token()) as copies, copies.standby.running():
         cluster = copies.cluster
         copies.await_answers()
         count = copies.write_until_purged()
