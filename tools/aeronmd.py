@@ -16,6 +16,7 @@ from typing import Any
 
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.settings.config import parse_duration_ns, parse_size_bytes
+from ordo.transport.client.client_transport import IMAGE_MEMORY_PER_SOURCE_MAX, IMAGE_TERM_LENGTH_MAX
 from ordo.transport.driver.channels.settings import MediaDriverSettings, default_directory
 from ordo.transport.driver.program import run_driver
 from tools.aeronmd_faults import OF_FAULTS, losses_of, names_of, run_faulty
@@ -181,6 +182,8 @@ def driver_settings(values: Mapping[str, str], say: Callable[[str], object]) -> 
         "directory": default_directory(),
         "threading_mode": "dedicated",
         "delete_directory_on_shutdown": False,
+        "image_term_length_max": IMAGE_TERM_LENGTH_MAX,
+        "image_memory_per_source_max": IMAGE_MEMORY_PER_SOURCE_MAX,
     }
     for name, value in sorted(values.items()):
         if name in REFUSED and value.lower() != REFUSED[name]:

@@ -155,8 +155,7 @@ class Replication:
     def _on_described(self, reply: Reply) -> None:
         if reply.error is not None or not reply.items:
             error = reply.error or ArchiveError(
-                f"unknown src recording id {self._source_id}: the source archive has none",
-                code=ErrorCode.UNKNOWN_RECORDING,
+                f"unknown src recording id {self._source_id}", code=ErrorCode.UNKNOWN_RECORDING
             )
             self._fail(error)
             return

@@ -171,11 +171,7 @@ class Catalog:
         """Return the descriptor of a recording, in any state. Raises UnknownRecordingError."""
         value = self._store.get(_key(recording_id)) if recording_id >= 0 else None
         if value is None:
-            raise UnknownRecordingError(
-                f"unknown recording id: {recording_id}; there is no recording {recording_id}, `ordo archive list` "
-                "names those there are",
-                code=ERROR_UNKNOWN_RECORDING,
-            )
+            raise UnknownRecordingError(f"unknown recording id: {recording_id}", code=ERROR_UNKNOWN_RECORDING)
         return decode_descriptor(bytes(value))
 
     @property

@@ -104,7 +104,7 @@ def test_changes_are_kept(catalog: Catalog, tmp_path: Path, storage: Any) -> Non
 
 def test_unknown_recordings(catalog: Catalog) -> None:
     for recording_id in (0, -1, 1 << 40):
-        with pytest.raises(UnknownRecordingError, match=f"no recording {recording_id}"):
+        with pytest.raises(UnknownRecordingError, match=f"unknown recording id: {recording_id}"):
             catalog.get(recording_id)
         with pytest.raises(UnknownRecordingError):
             catalog.update(recording_id, stop_position=0)

@@ -110,7 +110,7 @@ def test_another_process_reads_through_the_catalog(open_archive: Callable[..., A
     assert (reader.start_position, reader.stop_position) == (0, recording.written_position)
     assert [message.payload for message in reader.messages()] == sent
     assert reader.position == recording.written_position
-    with pytest.raises(UnknownRecordingError, match="no recording 1"):
+    with pytest.raises(UnknownRecordingError, match="unknown recording id: 1"):
         RecordingReader.open(storage, archive.directory, 1)
     with pytest.raises(ArchiveError, match="cannot be read from position=31"):
         RecordingReader.open(storage, archive.directory, 0, 31)

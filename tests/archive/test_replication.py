@@ -148,6 +148,7 @@ def test_replications_that_fail_say_why(pair: Pair) -> None:
     unknown = pair.caller.session.late_errors.popleft()[1]
     assert isinstance(unknown, ArchiveError)
     assert unknown.code == ErrorCode.UNKNOWN_RECORDING
+    assert unknown.message == "unknown src recording id 7"
     pair.caller.signals.clear()
     pair.replicate(address="10.0.0.77:8010")
     pair.until_signal("REPLICATE_END")

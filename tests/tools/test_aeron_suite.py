@@ -142,6 +142,7 @@ def test_aerons_settings_become_those_of_ordos_driver(tmp_path: Path) -> None:
     assert settings.receiver_wildcard_ports == "20000-20010"
     assert settings.multicast_flow_control == "min"
     assert settings.termination_allowed and settings.spies_simulate_connection
+    assert settings.image_term_length_max == 1 << 30, "as Aeron's driver takes"
     assert settings.receiver_group_tag is None and not settings.delete_directory_on_shutdown
     assert said == ["aeronmd: AERON_PRINT_CONFIGURATION=true means nothing to Ordo's driver"]
 
