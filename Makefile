@@ -285,10 +285,10 @@ test-clients: build .venv/.all #: build the clients of examples/clients/ in Go, 
 test-mutants: build .venv/.all #: plant mutants in the whole product, and say which tests find them, an hour or two: SAMPLE=300 SEED=1; ARGS="cluster transport" by the tests of these folders
 	@$(BIN)/python -m tests.mutants --sample $(or $(SAMPLE),300) --seed $(or $(SEED),1) --jobs $(JOBS) $(ARGS)
 
-test-aeron-suite: build #: run compiled tests of Aeron with its driver and with Ordo's: DIR=checkout CLASSPATH=jars CLASSES=pattern AERONMD=its C driver ARCHIVE=1 with Ordo's archive, JAVA_OPTIONS, JUNIT=jar, JSON=file; needs a JDK
+test-aeron-suite: build #: run compiled tests of Aeron with its driver and with Ordo's: DIR=checkout CLASSPATH=jars CLASSES=pattern AERONMD=its C driver ARCHIVE=1 with Ordo's archive, DRIVER=aeron with that alone, JAVA_OPTIONS, JUNIT=jar, JSON=file; needs a JDK
 	@$(BIN)/python -m tools.aeron_suite "$(or $(DIR),$(error say where the compiled tests are: make test-aeron-suite DIR=folder))" \
 		--class-path "$(CLASSPATH)" --classes "$(CLASSES)" --java-options="$(JAVA_OPTIONS)" --junit "$(JUNIT)" \
-		$(if $(AERONMD),--aeronmd "$(AERONMD)") $(if $(ARCHIVE),--archive) $(if $(JSON),--json "$(JSON)")
+		$(if $(AERONMD),--aeronmd "$(AERONMD)") $(if $(ARCHIVE),--archive) $(if $(filter aeron,$(DRIVER)),--keep-driver) $(if $(JSON),--json "$(JSON)")
 
 test-docker: build .venv/.all #: build the image, run the Compose cluster; needs root, docker.io, docker-compose, debootstrap
 	$(BIN)/python -m pytest -q -n0 -s -m docker tests/docker $(ARGS)

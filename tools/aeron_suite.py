@@ -1,6 +1,6 @@
 """Runs compiled tests of Aeron twice, with its driver and with Ordo's in its place: `make test-aeron-suite DIR=...`.
 
-With `--archive` the second run has Ordo's archive, too.
+With `--archive` the second run has Ordo's archive, too, and with `--keep-driver` only the archive.
 
 The tests are the user's own, from a checkout of Aeron that was built there: nothing of them is here. Each class has a
 JVM of its own. A test counts where it passes with Aeron; for each of these that does not pass with Ordo, the error is
@@ -350,11 +350,15 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--classes", default="", help="a pattern: run the classes in whose names it is found")
     parser.add_argument("--aeronmd", type=Path, help="Aeron's own C driver; its Java driver without")
     parser.add_argument("--archive", action="store_true", help="with Ordo's driver, run Ordo's archive as well")
+    parser.add_argument("--keep-driver", action="store_true", help="with Ordo's archive, run Aeron's driver")
     parser.add_argument("--java-options", default="", help="options for the JVM, separated by spaces")
     parser.add_argument("--junit", default="", help="a jar with JUnit's launcher")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for a class and a driver")
     parser.add_argument("--json", type=writable_file, help="write the verdicts here too")
-    return parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
+    if given.keep_driver and not given.archive:
+        parser.error("--keep-driver is for --archive: without, nothing would be Ordo's")
+    return given
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -374,10 +378,12 @@ def main(arguments: list[str] | None = None) -> int:
         except SuiteError as error:
             print(f"aeron suite: {error}", file=sys.stderr)
             return USAGE_STATUS
+        aeron = Programs(given.aeronmd and given.aeronmd.resolve())
         ordo = Programs(
-            write_stand_in(work, "aeronmd"), write_stand_in(work, "aeronarchive") if given.archive else None
+            aeron.driver if given.keep_driver else write_stand_in(work, "aeronmd"),
+            write_stand_in(work, "aeronarchive") if given.archive else None,
         )
-        found, notes = run_suite(suite, names, Programs(given.aeronmd and given.aeronmd.resolve()), ordo)
+        found, notes = run_suite(suite, names, aeron, ordo)
     print("\n".join(table(found, notes)))
     if given.json:
         given.json.write_text(as_json(found, notes) + "\n")

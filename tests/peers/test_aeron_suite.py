@@ -71,13 +71,20 @@ def test_what_passes_with_aeron_is_run_with_ordo(
 
 
 @with_the_newest
+@pytest.mark.parametrize("options", [[], ["--keep-driver"]], ids=["ordos-driver", "aerons-driver"])
 def test_an_archive_of_the_tests_jvm_is_ordos(
-    java_class_path: tuple[Path, Path], junit: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    java_class_path: tuple[Path, Path],
+    junit: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
 ) -> None:
     """One records with both; one looks for what only Aeron's archive has; one gives it what Ordo's cannot take."""
     jar, _ = java_class_path
     compile_suite(tmp_path, jar, junit, jar_of(BYTE_BUDDY))
-    status = aeron_suite.main([str(tmp_path), "--classes", "Archive", "--archive", "--java-options", JAVA_OPTIONS])
+    status = aeron_suite.main(
+        [str(tmp_path), "--classes", "Archive", "--archive", *options, "--java-options", JAVA_OPTIONS]
+    )
     table = capsys.readouterr().out
     assert status == 1 and "| all | 3 | 2 |" in table, table
     assert "ArchiveSuiteTest.isAeronsOwn(): org.opentest4j.AssertionFailedError" in table

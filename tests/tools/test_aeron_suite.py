@@ -100,6 +100,13 @@ def test_a_folder_without_tests_is_refused(tmp_path: Path, capsys: pytest.Captur
     assert "compile the tests there first" in capsys.readouterr().err
 
 
+def test_a_run_with_nothing_of_ordo_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main([str(tmp_path), "--keep-driver"])
+    assert refused.value.code == 2
+    assert "--keep-driver is for --archive" in capsys.readouterr().err
+
+
 def test_a_file_that_cannot_be_written_is_refused_before_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -89,7 +89,7 @@ public class ArchiveSuiteTest
     @Test
     void takesNoAuthenticatorOfTheTest()
     {
-        if (null == SuiteDriver.PROGRAM)
+        if (null == System.getProperty("ordo.archive.program"))
         {
             return;
         }
