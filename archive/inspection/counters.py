@@ -61,30 +61,38 @@ class ArchiveCounters:
             self._counters[CYCLES_LONG].increment()
 
     def work(self, conductor: ControlConductor, now_ns: int) -> int:
-        """Bring the counters up to date, when it is time again; return the number of things done."""
+        """Bring the counters up to date, sums when it is time again; return the number of things done."""
+        archive = self._archive
+        self._set(
+            {
+                SESSIONS: len(conductor.sessions),
+                RECORDINGS: len(archive.active_recordings),
+                REPLAYS: len(archive.replays()),
+            }
+        )
         if now_ns < self._due_ns:
             return self._driver.work()
         self._due_ns = now_ns + UPDATE_INTERVAL_NS
-        archive = self._archive
-        values = {
-            SESSIONS: len(conductor.sessions),
-            WRITE_MAX: archive.record_time_max_ns,
-            WRITTEN: archive.recorded_bytes,
-            WRITE_TIME: archive.record_time_ns,
-            READ_MAX: archive.replay_time_max_ns,
-            READ: archive.replayed_bytes,
-            READ_TIME: archive.replay_time_ns,
-            RECORDINGS: len(archive.active_recordings),
-            REPLAYS: len(archive.replays()),
-        }
-        for type_id, value in values.items():
-            self._counters[type_id].set(value)
+        self._set(
+            {
+                WRITE_MAX: archive.record_time_max_ns,
+                WRITTEN: archive.recorded_bytes,
+                WRITE_TIME: archive.record_time_ns,
+                READ_MAX: archive.replay_time_max_ns,
+                READ: archive.replayed_bytes,
+                READ_TIME: archive.replay_time_ns,
+            }
+        )
         for session in conductor.sessions.values():
             if session.session_id not in self._sessions and session.response_registration_id is not None:
                 self._sessions[session.session_id] = self._add(session)
         for session_id in [one for one in self._sessions if one not in conductor.sessions]:
             self._drop(self._sessions.pop(session_id))
         return self._driver.work()
+
+    def _set(self, values: dict[int, int]) -> None:
+        for type_id, value in values.items():
+            self._counters[type_id].set(value)
 
     def _add(self, session: ControlSession) -> DriverRequest:
         label = (
