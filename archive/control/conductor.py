@@ -105,6 +105,7 @@ class ControlConductor(Agent):
         self._now_ns = now_ns
         work_count = self._driver.work() + self.replications.work(now_ns)
         self.replays.live.work(now_ns)
+        work_count += self.recordings.work()
         self._tokens.work(now_ns)
         for subscription in self._subscriptions:
             work_count += subscription.poll_messages(self._on_message, self.config.requests_per_cycle_max)

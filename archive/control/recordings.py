@@ -173,6 +173,18 @@ class RecordingRequests:
         if self._subscriptions.get(entry.key) is entry:
             del self._subscriptions[entry.key]
 
+    def work(self) -> int:
+        """End the recordings of streams that have ended; return how many. The driver lets go of a stream later."""
+        ended = [
+            recording
+            for entry in self._subscriptions.values()
+            for recording in entry.recordings
+            if recording.image.is_end_of_stream
+        ]
+        for recording in ended:
+            self.archive.stop(recording)
+        return len(ended)
+
     def close(self) -> None:
         """Stop every recording."""
         for entry in list(self._subscriptions.values()):

@@ -58,7 +58,7 @@ class ArchiveServerSettings:
     """Where it tells of its recordings; empty: nowhere."""
     events_stream_id: int = EVENTS_STREAM_ID_DEFAULT
     encryption: Encryption = field(default_factory=Encryption)
-    """Of its own driver."""
+    """What its own driver encrypts with."""
     authenticator: Authenticator | None = None
     """Who is let in, and what they may do; None: everybody, everything."""
 

@@ -413,3 +413,20 @@ def test_positions_of_recordings_that_are_not_there(world: ControlWorld) -> None
         with pytest.raises(UnknownRecordingError) as refused:
             caller.call(call)
         assert refused.value.code == ErrorCode.UNKNOWN_RECORDING
+
+
+@pytest.mark.parametrize("channel", ["aeron:ipc?alias=ended", CHANNEL], ids=["ipc", "spied"])
+def test_a_recording_ends_with_its_stream_and_not_when_the_driver_lets_go_of_it(
+    world: ControlWorld, channel: str
+) -> None:
+    server = world.server()
+    caller = world.remote_caller(server)
+    caller.call(control_requests.start_recording(channel, STREAM, local=True, auto_stop=True))
+    publication = server.node.client.add_exclusive_publication(channel, STREAM)
+    world.until(lambda: publication.is_connected)
+    world.send(publication, payloads(10))
+    position = publication.position
+    world.until(lambda: caller.call(control_requests.recording_position(0)) == position)
+    publication.close()
+    world.until(lambda: caller.signals[-1].signal is RecordingSignal.STOP, timeout_ns=50 * MS)
+    assert caller.call(control_requests.stop_position(0)) == position
