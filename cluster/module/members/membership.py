@@ -46,8 +46,6 @@ class MembershipHost(Protocol):
     @property
     def cluster_time(self) -> int: ...
     @property
-    def member_id(self) -> int: ...
-    @property
     def is_log_over(self) -> bool: ...
     def announce(self, event: str, text: str) -> None:
         """Write one line to the log of the process."""
@@ -107,7 +105,7 @@ class Membership:
     def others(self) -> list[Member]:
         """Voters and learners other than this member; the same list object until `apply`."""
         if self._others is None:
-            self._others = [one for one in [*self.voters, *self.learners] if one.id != self._host.member_id]
+            self._others = [one for one in [*self.voters, *self.learners] if one.id != self._core.member_id]
         return self._others
 
     @property
@@ -161,7 +159,8 @@ class Membership:
             self._is_announced = True
             host.announce("cluster.configuration", self._core.configuration.describe())
         if self._core.is_removed and not host.has_ended:
-            host.announce("cluster.removed", f"member {host.member_id} was removed from the cluster: its node ends")
+            text = f"member {self._core.member_id} was removed from the cluster: its node ends"
+            host.announce("cluster.removed", text)
             host.has_ended = True
 
     # -- changes ---------------------------------------------------------------------------------------------------
@@ -184,7 +183,7 @@ class Membership:
     def _begin(self, request: records.MembershipRequest, now_ns: int) -> str:
         host = self._host
         if not host.is_leader:
-            return f"member {host.member_id} does not lead"
+            return f"member {self._core.member_id} does not lead"
         if host.is_log_over:
             return IS_OVER
         is_busy = self._is_in_flight or self._request is not None or self._held is not None
