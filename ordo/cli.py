@@ -255,11 +255,14 @@ def node(
     configure_program()
     if die_with_parent and not children.die_with_parent(os.getppid(), signal.SIGTERM):
         raise typer.Exit(EXIT_FAILED)
-    from ordo.cluster.settings.config import load_config
-    from ordo.cluster.settings.log_settings import apply_log_settings, watch_log_settings
+    from ordo.runtime.settings.config import without_plugins
 
-    load = partial(load_config, config, key_file, trusted_file)
-    loaded = load()
+    with without_plugins():
+        from ordo.cluster.settings.config import load_config
+        from ordo.cluster.settings.log_settings import apply_log_settings, watch_log_settings
+
+        load = partial(load_config, config, key_file, trusted_file)
+        loaded = load()
     apply_log_settings(loaded)
     watch_log_settings(load)
     asked = {name: True for name, is_asked in (("rejoin", rejoin), ("check_log", check_log)) if is_asked}

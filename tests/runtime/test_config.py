@@ -2,6 +2,9 @@
 
 import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +15,7 @@ from ordo.runtime.errors import Category, ConfigurationError
 from ordo.runtime.random import RandomSource
 from ordo.runtime.reporting.logging import configure_logging, get_logger
 from ordo.runtime.settings.config import (
+    PLUGINS_VARIABLE,
     DurationNs,
     Settings,
     SizeBytes,
@@ -19,6 +23,7 @@ from ordo.runtime.settings.config import (
     parse_duration_ns,
     parse_size_bytes,
     size_within,
+    without_plugins,
 )
 
 
@@ -133,6 +138,34 @@ def test_logs_off_a_terminal_are_json_lines_above_the_level() -> None:
             configure_logging("loud")
     finally:
         configure_logging()
+
+
+def test_a_log_is_written_without_asyncio_which_is_there_when_it_is_used() -> None:
+    program = """
+import sys
+from ordo.runtime.reporting.logging import configure_program, get_logger
+configure_program(json=True)
+get_logger().info("said")
+import structlog.stdlib
+found = ["asyncio" in sys.modules]
+loop = structlog.stdlib.asyncio.AbstractEventLoop
+import asyncio
+print(*found, loop is asyncio.AbstractEventLoop, type(asyncio).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False True module\n"
+    assert json.loads(done.stderr)["event"] == "said"
+
+
+def test_plugins_are_left_out_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PLUGINS_VARIABLE, raising=False)
+    with without_plugins():
+        assert os.environ[PLUGINS_VARIABLE] == "__all__"
+    assert PLUGINS_VARIABLE not in os.environ
+    monkeypatch.setenv(PLUGINS_VARIABLE, "own")
+    with without_plugins():
+        assert os.environ[PLUGINS_VARIABLE] == "own"
+    assert os.environ[PLUGINS_VARIABLE] == "own"
 
 
 def test_streams_of_one_seed_repeat_and_do_not_disturb_each_other() -> None:
