@@ -29,6 +29,7 @@ REAL = (
     *("multiprocessing", "concurrent.futures.ProcessPoolExecutor", "os.fork", "pty", "ctypes.util"),
     *("pyspark", "playwright", "docker.from_env", "ordo.deploy.launcher.LocalCluster"),
     *("ordo.testing.check_environments", "ordo.service_api.testing.environments", "ordo.bench", "ordo.demo"),
+    "ordo.cluster.node.service_check.check_services",
     *("pdoc",),  # the pages of ordo.spark import pyspark, which asks for the version of its JVM
     *CLOCKS,
 )

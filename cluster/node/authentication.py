@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from ordo.cluster.container.service_loader import load_class
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.security.authentication import ALL_TOPICS, EVERYTHING, Right
 from ordo.runtime.security.key_authentication import KeyAuthenticator
@@ -50,6 +49,8 @@ def make_authenticator(config: NodeSettings, clock: Clock) -> Authenticator | No
             return tokens
         roles = TrustedRoles(str(config.encryption.trusted_file), clock)
         return KeyAuthenticator(roles.read, tokens, read_topics=roles.read_topics)
+    from ordo.cluster.container.service_loader import load_class  # brings in what a service is written with
+
     loaded = load_class(name, "authentication.class", config.folder)
     missing = [name for name in METHODS if not callable(getattr(loaded, name, None))]
     if missing:

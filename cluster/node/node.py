@@ -14,8 +14,6 @@ from ordo.archive.protocol.codes import REFUSALS
 from ordo.archive.segments.catalog import CATALOG_NAME
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.checks.requirements import files_reserved, look_ahead
-from ordo.cluster.container.service_container import ContainerIdentity, ContainerLimits, ServiceContainer
-from ordo.cluster.container.service_loader import load_versions
 from ordo.cluster.module.consensus_module import ConsensusModule
 from ordo.cluster.module.member_parts import ModuleSeams
 from ordo.cluster.module.state.commit_note import CommitNote
@@ -31,24 +29,22 @@ from ordo.cluster.node.disk_wait import DiskWait, is_want_of_room
 from ordo.cluster.node.driver_bounds import driver_bounds
 from ordo.cluster.node.life_log import log_start, log_stop
 from ordo.cluster.node.metrics_process import MetricsProcess
+from ordo.cluster.node.service_check import check_services
 from ordo.cluster.node.shared_driver import connect_shared_driver
 from ordo.cluster.settings.config import NodeSettings
 from ordo.cluster.wire.counters.component_errors import ComponentErrors
 from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.cluster.wire.counters.dropped_lines import counted_drops
-from ordo.cluster.wire.counters.latencies import SYNC, Latencies, LogSamples, ServiceSamples, latencies_path
+from ordo.cluster.wire.counters.latencies import SYNC, Latencies, LogSamples, latencies_path
 from ordo.cluster.wire.counters.look_durations import durations_to_numbers
 from ordo.cluster.wire.counters.mark_file import MODULE_MARK_FILE_NAME, ComponentType
 from ordo.cluster.wire.counters.traces import (
     FollowerTraces,
     LogTraces,
-    ServiceTraces,
     create_traces,
     threshold_of,
     traces_path,
 )
-from ordo.cluster.wire.log_index.entries import FILE_NAME
-from ordo.cluster.wire.log_index.writer import IndexWriter
 from ordo.cluster.wire.streams import (
     CONTROL_CHANNEL,
     INGRESS_STREAM_ID,
@@ -77,6 +73,7 @@ from ordo.transport.udp import UdpNetwork
 
 if TYPE_CHECKING:
     from ordo.archive.control.conductor import ControlConductor
+    from ordo.cluster.container.service_container import ServiceContainer
     from ordo.cluster.container.versions import ServiceVersions
     from ordo.cluster.module.state.state_store import StateStore
     from ordo.runtime.io.datagram import DatagramNetwork
@@ -179,7 +176,7 @@ class Node:
         self._authenticator = make_authenticator(config, seams.clock)
         self.module = self._make_module(store, lost_state, taken)
         self.control = self._serve_archive() if config.node.max_replays else None
-        self.containers = [self._inline_container(one, service_id) for service_id, one in enumerate(services or ())]
+        self.containers = self._inline_containers(services or ())
         self.cycle = NodeCycle(
             self.driver,
             self.archive,
@@ -384,26 +381,13 @@ class Node:
         self._closers.append(waker.close)
         return self._seams.storage.sync_queue(self._park_flag, waker.fileno())
 
-    def _inline_container(self, service: Service | ServiceVersions, service_id: int) -> ServiceContainer:
-        config, cluster = self.config, self.config.cluster
-        container = ServiceContainer(
-            service,
-            ContainerIdentity(str(config.cluster_dir), config.node.member_id, service_id, cluster.cluster_id),
-            client=self.client,
-            clock=self._seams.clock,
-            open_recording=self.archive.follower,
-            memory=self._seams.memory,
-            app_version=cluster.app_version,
-            limits=ContainerLimits(cluster.queries_max, cluster.egress_buffer_bytes, cluster.egress_buffer_total_bytes),
-        )
-        container.wakes_driver = self.driver is None  # the node's own has its turn after the container
-        if container.answers:
-            container.set_samples(ServiceSamples(self.latencies, self._seams.clock))
-            if isinstance(self._seams.storage, FileStorage):
-                container.index = IndexWriter(f"{config.cluster_dir}/{FILE_NAME}", container.execution.record_error)
-        if self._traces is not None and container.answers:
-            container.traces = ServiceTraces(self._traces, self._seams.clock, threshold_of(config.tracing.rate))
-        return container
+    def _inline_containers(self, services: Sequence[Service | ServiceVersions]) -> list[ServiceContainer]:
+        if not services:
+            return []
+        from ordo.cluster.node.inline_services import InlineServices  # see there
+
+        parts = (self.config, self._seams, self.client, self.archive, self.latencies, self._traces)
+        return InlineServices(*parts).containers(services)
 
     def start(self) -> None:
         if self.control is not None:
@@ -472,7 +456,7 @@ def run_node(
     choose_file_access(config.node.file_access)
     config = config.with_services(service_names)
     names = config.services_by_id
-    versions = [load_versions(one, config.folder) for one in names]
+    versions = _load_services(config, names)
     config = look_ahead(config, get_logger())
     settle_collector()
     metrics = MetricsProcess(config)
@@ -495,15 +479,24 @@ def run_node(
         metrics.close()
 
 
+def _load_services(config: NodeSettings, names: Sequence[dict[int, str]]) -> list[ServiceVersions] | None:
+    """Return the code of services on the node's thread, None where they run elsewhere. Raises ConfigurationError."""
+    if config.node.service_mode != "inline":
+        check_services(names, config.folder)
+        return None
+    from ordo.cluster.container.service_loader import load_versions
+
+    return [load_versions(one, config.folder) for one in names]
+
+
 def _run_once(
     config: NodeSettings,
     service_names: Sequence[dict[int, str]],
-    versions: Sequence[ServiceVersions],
+    versions: Sequence[ServiceVersions] | None,
     metrics: MetricsProcess,
     make_node: NodeMaker,
 ) -> tuple[int, bool]:
     """One life of a node: the exit status, and whether it is to be started again at once."""
-    inline = config.node.service_mode == "inline"
     children: list[ContainerProcess] = []
     causes: list[str] = []
     log = get_logger()
@@ -519,7 +512,7 @@ def _run_once(
         causes.append(signal.Signals(number).name)
         node.module.end()
 
-    node = make_node(config, real_seams(files_reserved(config)), versions if inline else None, on_tick)
+    node = make_node(config, real_seams(files_reserved(config)), versions, on_tick)
     has_started, failure = False, ""
     try:
         signal.signal(signal.SIGTERM, on_signal)
@@ -527,7 +520,7 @@ def _run_once(
         node.start()
         log_start(config, log)
         has_started = True
-        if not inline:
+        if versions is None:
             for service_id, names in enumerate(service_names):
                 child = ContainerProcess(config, names, service_id)
                 child.start()
