@@ -267,9 +267,12 @@ def node(
     watch_log_settings(load)
     asked = {name: True for name, is_asked in (("rejoin", rejoin), ("check_log", check_log)) if is_asked}
     loaded = loaded.model_copy(update={"node": loaded.node.model_copy(update=asked)})
-    from ordo.cluster.node.node import run_node
+    from ordo.cluster.node.node import Node, run_node
 
-    raise typer.Exit(run_node(loaded, service or (), _support("ordo.standby.copying", "choose_node")))
+    copies = loaded.snapshot.by == "standby"  # most do not, and do without what copies snapshots
+    raise typer.Exit(
+        run_node(loaded, service or (), _support("ordo.standby.copying", "choose_node") if copies else lambda _: Node)
+    )
 
 
 class Shell(StrEnum):
