@@ -120,8 +120,8 @@ def _kind(field: FieldInfo) -> str:
     if get_origin(annotation) is Annotated:
         annotation, *notes = get_args(annotation)
         metadata = [*metadata, *(bound for one in notes if isinstance(one, FieldInfo) for bound in one.metadata)]
-    if get_origin(annotation) is list:
-        (one,) = get_args(annotation)
+    if get_origin(annotation) in (list, tuple):
+        one = get_args(annotation)[0]
         return "list of " + (", ".join(f'"{choice}"' for choice in get_args(one)) or "texts")
     if get_origin(annotation) is dict:
         return "table of texts"
