@@ -29,7 +29,7 @@ from ordo.service_api import snapshot as service_snapshot
 from ordo.service_api.snapshot_demand import demand_snapshots
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ordo.cluster.container.execution import ServiceExecution
     from ordo.cluster.container.own_state import OwnState
@@ -88,7 +88,8 @@ class ContainerSnapshots:
         self._is_recorded = False
         self._digest = b""
         self._heard_ns = 0
-        self._waiting: tuple[int, bool] | None = None
+        self._waiting: Callable[[], None] | None = None
+        """What the record after that of the snapshot under way asks for."""
         self._told_obstacle = ""
         self._keeper = StateKeeper(client, self._stream_id, self._on_kept)
 
@@ -107,8 +108,7 @@ class ContainerSnapshots:
         `is_hashed`: members copy it, and have to see that it is of their own state.
         """
         if self._point is not None:
-            self._waiting = log_position, is_hashed
-            self._hold()
+            self._await_end(lambda: self.take(log_position, is_hashed=is_hashed))
             return
         self._point = _Point(log_position, self._loop.time, self._feeds.positions(), is_hashed)
         try:
@@ -123,8 +123,12 @@ class ContainerSnapshots:
     def describe(self, log_position: int) -> None:
         """Tell the module by what a standby's snapshot of this position is known to be of this state.
 
-        It is told where there is nothing as well: the module waits for it.
+        It is told where there is nothing as well: the module waits for it. A snapshot that is being recorded has to be
+        acknowledged first: the module takes reports in the order of the log, and leaves later ones in the stream.
         """
+        if self._point is not None:
+            self._await_end(lambda: self.describe(log_position))
+            return
         heads: list[bytes] = []
 
         def hash_own() -> None:
@@ -159,6 +163,11 @@ class ContainerSnapshots:
 
     def _on_kept(self, log_position: int, recording_id: int) -> None:
         self._control.send_state_kept(log_position, recording_id)
+
+    def _await_end(self, following: Callable[[], None]) -> None:
+        """Stand still until the snapshot under way is recorded or has failed, and do what follows then."""
+        self._waiting = following
+        self._hold()
 
     def _hold(self) -> None:
         self._loop.hold |= HOLD_SNAPSHOT
@@ -278,9 +287,9 @@ class ContainerSnapshots:
         self._give_up()
         self._loop.hold &= ~HOLD_SNAPSHOT
         self._control.send_ack(point.log_position, point.time, recording_id)
-        if self._waiting is not None:
-            (log_position, is_hashed), self._waiting = self._waiting, None
-            self.take(log_position, is_hashed=is_hashed)
+        following, self._waiting = self._waiting, None
+        if following is not None:
+            following()
 
     def close(self) -> None:
         """Abandon a snapshot in progress. Idempotent."""

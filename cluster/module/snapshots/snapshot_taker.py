@@ -108,7 +108,8 @@ class SnapshotTaker:
         self._times = SnapshotTimes(0, 0)
         self._parts = ServiceParts()
         self._writer: SnapshotWriter | None = None
-        self._service_digests: dict[int, tuple[int, bytes]] = {}
+        self._service_digests: dict[tuple[int, int], bytes] = {}
+        """By log position and service: one may tell that of a second snapshot before another has ended the first."""
         self._digest = b""
         self._messages: list[bytes] | None = None
         """The module's part, once captured."""
@@ -204,14 +205,17 @@ class SnapshotTaker:
         """Keep what a standby's snapshot is compared with, unless a service has stopped before."""
         if not self._parts.recording_ids:
             messages = list(module_snapshot.encode(self._host.capture_snapshot(point)))
-            told = (self._service_digests.get(one, (NULL_VALUE, b"")) for one in range(self._service_count))
-            heads = tuple(digest if position == point.log_position else b"" for position, digest in told)
+            heads = tuple(self._digests_at(point))
             self._host.await_copy(CapturedState(point, self._times.timestamp, tuple(messages), heads))
         self._finish(None)
 
     def on_service_digest(self, service_id: int, log_position: int, digest: bytes) -> None:
         """Take the digest of a service's part; it arrives before the ack of the same position."""
-        self._service_digests[service_id] = log_position, digest
+        self._service_digests[log_position, service_id] = digest
+
+    def _digests_at(self, point: SnapshotPoint) -> list[bytes]:
+        """Return what the services have told at a point, by id; empty where one has told nothing."""
+        return [self._service_digests.get((point.log_position, one), b"") for one in range(self._service_count)]
 
     def on_service_failure(self, service_id: int, log_position: int, reason: str) -> None:
         """Take why a service has no part of a snapshot; it arrives before the ack of the same position."""
@@ -239,12 +243,7 @@ class SnapshotTaker:
             self._finish(f"{which} {SNAPSHOT_REFUSED}{point.log_position}{why}")
             return
         assert self._messages is not None
-        digests = [
-            digest if position == point.log_position else b""
-            for _, (position, digest) in sorted(self._service_digests.items())
-        ]
-        is_whole = len(digests) == self._service_count
-        self._digest = combine(*digests, digest_of(self._messages)) if is_whole else b""
+        self._digest = combine(*self._digests_at(point), digest_of(self._messages))
         self._writer = SnapshotWriter(self._client, self._stream_id, self._messages)
 
     def _drop_parts(self, failed: list[int]) -> None:
@@ -289,6 +288,8 @@ class SnapshotTaker:
         log_position = self._point.log_position
         self._point = self._writer = self._messages = None
         self._parts = ServiceParts()
+        for key in [one for one in self._service_digests if one[0] <= log_position]:
+            del self._service_digests[key]
         following, self._next = self._next, None
         self._host.snapshot_done(log_position)
         if following is not None:

@@ -15,6 +15,7 @@ import pytest
 from ordo.archive.recorder import Recording
 from ordo.cluster.container.process_copy import ProcessCopier
 from ordo.cluster.container.service_container import ServiceContainer
+from ordo.cluster.wire import codecs
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.service_api.service import ClusteredService
 from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
@@ -174,6 +175,31 @@ def test_a_copy_writes_what_a_service_that_stands_still_would_write(world: World
     assert found[0] == found[1]
     assert world.copier.count == 1
     assert len(world.begun) == 1, "who stands still says nothing before it is done"
+
+
+def test_what_a_standbys_snapshot_is_compared_with_is_told_behind_the_snapshot_under_way(world: World) -> None:
+    """The module leaves what is told of the second in the stream until the first is done, and with it the ack."""
+
+    class Hashed(Notes):
+        def state_hash(self) -> bytes:
+            return b"".join(self.notes)
+
+    world.start(service := Hashed())
+    service.before_write = world.wait_for_gate
+    position = world.node.snapshot_action()
+    copied = world.node.snapshot_action(codecs.FOR_MEMBERS)
+    world.node.message(1, b"after")
+    world.node.commit()
+    recording = world.record()
+    for _ in range(50):
+        world.run(lambda: True)
+        world.node.cycle(world.container)
+    world.run(lambda: world.begun)
+    assert [one.log_position for one in world.begun] == [position] and service.notes[-1] != b"after"
+    world.gate.touch()
+    assert world.ack_of(position).relevant_id == recording.recording_id
+    world.run(lambda: service.notes[-1] == b"after" and len(world.begun) == 2)
+    assert [one.log_position for one in world.begun] == [position, copied]
 
 
 def fail(*_: Any) -> None:
