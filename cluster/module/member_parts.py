@@ -248,7 +248,7 @@ def make_exchange(base: Foundation, held: HeldStates, rules: LogRules, orders: O
         ),
         agreement,
         CatchupRefusals(own_id, core, contacts, shelf, reports, agreement),
-        CopiedSnapshots(member, base.access, shelf, core, base.counters, config.cluster_id),
+        CopiedSnapshots(member, base.access, shelf, core, base.counters, config.cluster_id, is_on=copy_orders.is_on),
         copy_orders,
     )
 

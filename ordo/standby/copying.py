@@ -8,6 +8,7 @@ ordered, as a backup copies them. Whether they are of its own state is found out
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from ordo.archive.client.settings import ArchiveClientSettings
@@ -48,8 +49,8 @@ class StandbyCopies:
         self._settings: ArchiveClientSettings | None = None
         self._position = NULL_VALUE
         """The log position of the snapshot whose parts are copied, or -1."""
-        self._problems: dict[str, str] = {}
-        """By address: what failed last there; empty: it answers."""
+        self._problems: dict[tuple[str, bool], str] = {}
+        """By address, and whether it had answered: what failed last there; empty: it answers."""
 
     def work(self, now_ns: int) -> None:
         """Run one duty cycle. What fails is told once, and tried again."""
@@ -61,7 +62,7 @@ class StandbyCopies:
             elif now_ns >= self._due_ns and not self._copies.is_under_way:
                 self._ask(now_ns)
         except OrdoError as error:
-            self._give_up(error.message)
+            self._give_up(error.message, now_ns)
 
     def _ask(self, now_ns: int) -> None:
         wanted = self._copies.wanted_position
@@ -83,7 +84,7 @@ class StandbyCopies:
         if query.answer is None:
             assert query.problem is not None
             raise query.problem
-        self._tell("")
+        self._tell("", has_answered=False)
         self._orders.note_answer(now_ns)
         self._begin(query.answer)
 
@@ -94,7 +95,19 @@ class StandbyCopies:
             return
         self._position = offered.log_position
         self._to_copy = list(offered.service_recording_ids)
-        self._settings = ArchiveClientSettings.at(answer.archive, credentials=self._credentials)
+        self._settings = ArchiveClientSettings.at(self._without_name(answer.archive), credentials=self._credentials)
+
+    def _without_name(self, archive: str) -> str:
+        """Return the address of a standby's archive; a name in it is that of the host which was asked.
+
+        Looking one up takes as long as it takes, and the member would stand still meanwhile.
+        """
+        host, _, port = archive.rpartition(":")
+        try:
+            ip_address(host.strip("[]"))
+        except ValueError:
+            host = self._address.rpartition(":")[0]
+        return f"{host}:{port}"
 
     def _copy(self, now_ns: int) -> None:
         """Copy one part after the other. Raises OrdoError when the standby does not give one, or the disk fails."""
@@ -114,25 +127,28 @@ class StandbyCopies:
         recording_ids = tuple(one.recording_id for one in self._parts if one.recording_id is not None)
         assert len(recording_ids) == len(self._parts), "parts that are done have recordings"
         position, self._position, self._parts = self._position, NULL_VALUE, []
+        self._problems.pop((self._address, True), None)
         if self._copies.awaits(position):
             self._copies.take(position, recording_ids)
         else:
             for recording_id in recording_ids:  # a newer snapshot has come meanwhile
                 self._shelf.drop_part(recording_id)
 
-    def _give_up(self, problem: str) -> None:
-        """End what is under way; it is asked for again."""
+    def _give_up(self, problem: str, now_ns: int) -> None:
+        """End what is under way; it is asked for again, not at once, since the next copy may be as long."""
+        has_answered = self._position != NULL_VALUE
+        self._due_ns = now_ns + ASK_INTERVAL_NS
         self.close()
         for part in self._parts:
             if part.recording_id is not None:
                 self._shelf.drop_part(part.recording_id)
         self._parts, self._position = [], NULL_VALUE
-        self._tell(problem)
+        self._tell(problem, has_answered=has_answered)
 
-    def _tell(self, problem: str) -> None:
+    def _tell(self, problem: str, *, has_answered: bool) -> None:
         """Say once what fails at the standby that was asked, and when it answers again."""
-        if self._problems.get(self._address) != problem:
-            self._problems[self._address] = problem
+        if self._problems.get((self._address, has_answered)) != problem:
+            self._problems[self._address, has_answered] = problem
             text = f"the standby at {self._address} answers" if not problem else f"no copy from a standby: {problem}"
             self._node.module.member.announce("cluster.snapshot-copy", text)
 

@@ -35,6 +35,8 @@ CAPTURED_MAX = 4
 """States that wait for a copy: a standby that is behind has the snapshot of an earlier order."""
 CHECK_BYTES = 1024 * 1024
 """Read in one go; elections and heartbeats wait so long at most."""
+MESSAGE_BYTES_MIN = 512
+"""What a message counts at least: many short ones, such as timers, take longer than their bytes."""
 
 
 class CapturedState(NamedTuple):
@@ -66,8 +68,12 @@ class CopiedSnapshots:
         core: ConsensusCore,
         counters: ModuleCounters,
         cluster_id: int,
+        *,
+        is_on: bool,
     ) -> None:
+        """`is_on`: this member copies; one that does not has no use for a state that waits."""
         self._host = host
+        self._is_on = is_on
         self._archive = access.archive
         self._client = access.client
         self._shelf = shelf
@@ -84,7 +90,7 @@ class CopiedSnapshots:
 
     def await_copy(self, captured: CapturedState) -> None:
         """Keep the state that a standby's snapshot has to be of."""
-        if all(captured.heads):
+        if self._is_on and all(captured.heads):
             self._captured[captured.point.log_position] = captured
             for position in sorted(self._captured)[:-CAPTURED_MAX]:
                 del self._captured[position]
@@ -119,7 +125,7 @@ class CopiedSnapshots:
                 whole.add(message.payload)
                 if not head and ends_head(message.payload):
                     head = whole.digest()
-                read_bytes += len(message.payload)
+                read_bytes += max(len(message.payload), MESSAGE_BYTES_MIN)
                 if read_bytes >= CHECK_BYTES:
                     read_bytes = 0
                     yield None
@@ -129,6 +135,7 @@ class CopiedSnapshots:
     def work(self, now_ns: int) -> None:
         """Advance what is under way by a bounded step."""
         if self._taken is None:
+            self._captured = {one: state for one, state in self._captured.items() if self.awaits(one)}
             return
         try:
             if self._writer is not None:
