@@ -57,10 +57,6 @@ def run_here(capsys: pytest.CaptureFixture[str], *arguments: str) -> subprocess.
         (["node", "--config", "{folder}", *SERVICE], 2, ["cannot read"]),
         (["node", *SERVICE], 2, ["--config"]),
         (["node", "--config", "{config}"], 2, ["service", "--service module:Class"]),
-        (["node", "--config", "{config}", "--service", "counter"], 2, ["counter", "module:Class"]),
-        (["node", "--config", "{config}", "--service", "no_such:Counter"], 2, ["no module", "no_such"]),
-        (["node", "--config", "{config}", "--service", "ordo.bench.loads.echo:Nobody"], 2, ["no class", "Nobody"]),
-        (["node", "--config", "{config}", "--service", "json:JSONDecoder"], 2, ["derived from ClusteredService"]),
         (["cluster", "status", "--config", "{config}"], 1, ["member 0 is not running on this machine"]),
         (["log", "127.0.0.1:1", "--timeout", "0.2"], 1, ["no member served its log within 0.2 s"]),
         (["cluster", "snapshot", "--config", "{config}"], 1, ["member 0 is not running on this machine"]),
@@ -86,6 +82,20 @@ def test_of_the_command_line(
     done = run_here(capsys, *(argument.format(**places) for argument in arguments))
     demand_one_line(done, status, *words)
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("service", "words"),
+    [
+        ("counter", ["counter", "module:Class"]),
+        ("no_such:Counter", ["no module", "no_such"]),
+        ("ordo.bench.loads.echo:Nobody", ["no class", "Nobody"]),
+        ("json:JSONDecoder", ["derived from ClusteredService"]),
+    ],
+)
+def test_of_the_code_of_a_service(config: Path, service: str, words: list[str]) -> None:
+    """A child of the node loads it."""
+    demand_one_line(ordo("node", "--config", str(config), "--service", service), 2, *words)
 
 
 @pytest.mark.parametrize(

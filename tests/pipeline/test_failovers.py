@@ -67,8 +67,8 @@ def test_a_log_of_several_leaders_is_clean(spark: SparkSession, archives: list[s
 def test_damage_in_a_later_term_is_named_exactly(
     spark: SparkSession, archives: list[str], tmp_path: Path, kind: str
 ) -> None:
-    terms = records(spark, archives[0], kinds="new_term")
-    found = [row for row in records(spark, archives[0], kinds=kind) if row.leadership_term == terms[2].leadership_term]
+    third = records(spark, archives[0], kinds="new_term")[2].leadership_term
+    found = [row for row in records(spark, archives[0], kinds=kind) if row.leadership_term >= third]  # it may be empty
     row = found[len(found) // 2]
     damaged = tmp_path / "copy" / "archive"
     shutil.copytree(archives[0], damaged)
