@@ -3,8 +3,6 @@
 import io
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -138,23 +136,6 @@ def test_logs_off_a_terminal_are_json_lines_above_the_level() -> None:
             configure_logging("loud")
     finally:
         configure_logging()
-
-
-def test_a_log_is_written_without_asyncio_which_is_there_when_it_is_used() -> None:
-    program = """
-import sys
-from ordo.runtime.reporting.logging import configure_program, get_logger
-configure_program(json=True)
-get_logger().info("said")
-import structlog.stdlib
-found = ["asyncio" in sys.modules]
-loop = structlog.stdlib.asyncio.AbstractEventLoop
-import asyncio
-print(*found, loop is asyncio.AbstractEventLoop, type(asyncio).__name__)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "False True module\n"
-    assert json.loads(done.stderr)["event"] == "said"
 
 
 def test_plugins_are_left_out_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:

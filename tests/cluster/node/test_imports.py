@@ -28,7 +28,7 @@ ROOMS = {
 }
 """The parts of `ordo` that a node is made of."""
 ABSENT = {
-    *("asyncio", "ssl", "rich", "tomlkit", "prometheus_client", "hdrh", "multiprocessing", "concurrent"),
+    *("rich", "tomlkit", "prometheus_client", "hdrh", "multiprocessing"),
     "ordo.cluster.container.execution",
     "ordo.cluster.container.service_container",
     "ordo.cluster.container.service_loader",
