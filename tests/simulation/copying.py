@@ -13,11 +13,10 @@ from unittest import mock
 from ordo.archive.client import settings
 from ordo.cluster.node.node import Node, NodeSeams
 from ordo.standby.copying import CopyingNode
-from tests.simulation.history import Violation
 from tests.simulation.invariants.snapshots_equal_replay import SnapshotsEqualReplay
 from tests.simulation.nodes import PORT, SimulatedNode, node_address
 from tests.simulation.options import Options
-from tests.simulation.standby import LIMIT_NS, PAUSE_NS_MAX, StandbyWorld, _go_on, promote
+from tests.simulation.standby import LIMIT_NS, StandbyWorld, _go_on, await_following, kill_one, lose_primary, promote
 
 if TYPE_CHECKING:
     from random import Random
@@ -129,25 +128,12 @@ def _follow(world: CopyingWorld, random: Random) -> None:
     copied = 0
     for _ in range(random.randrange(4, 8)):
         world.run(random.randrange(S))
-        victim = random.choice([*world.nodes, world.standby])
         copied = max(copied, world.count("copied"))
-        if victim.is_alive:
-            victim.kill()
-            world.count_fault(f"killed {'the standby' if victim is world.standby else 'a member'}")
-        world.run(random.randrange(PAUSE_NS_MAX))
-        if not victim.is_alive:
-            victim.boot()
-    if not world.run(LIMIT_NS, lambda: world.standby.is_alive and world.standby.executed_position > 0):
-        raise Violation(f"the standby does not follow: {world.describe()}")
+        kill_one(world, random)
+    await_following(world)
     world.run(LIMIT_NS // 4)
     if max(copied, world.count("copied")):
         world.count_fault("snapshot copied")
     if world.count("instead"):
         world.count_fault("snapshot of members instead")
-    world.run(random.randrange(PAUSE_NS_MAX))
-    for node in (*world.nodes, world.standby):
-        if node.is_alive:
-            node.kill()
-    for client in world.clients:
-        client.crash()
-    world.check_copied()
+    lose_primary(world, random)

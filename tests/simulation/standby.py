@@ -181,15 +181,30 @@ def _follow(world: StandbyWorld, random: Random) -> None:
         world.run(random.randrange(PAUSE_NS_MAX))
         world.order_standby_snapshot()
         world.run(random.randrange(PAUSE_NS_MAX))
-        victim = random.choice([*world.nodes, world.standby])
-        if victim.is_alive:
-            victim.kill()
-            world.count_fault(f"killed {'the standby' if victim is world.standby else 'a member'}")
-        world.run(random.randrange(PAUSE_NS_MAX))
-        if not victim.is_alive:
-            victim.boot()
+        kill_one(world, random)
+    await_following(world)
+    lose_primary(world, random)
+
+
+def kill_one(world: StandbyWorld, random: Random) -> None:
+    """Kill a member or the standby, which comes back after a while."""
+    victim = random.choice([*world.nodes, world.standby])
+    if victim.is_alive:
+        victim.kill()
+        world.count_fault(f"killed {'the standby' if victim is world.standby else 'a member'}")
+    world.run(random.randrange(PAUSE_NS_MAX))
+    if not victim.is_alive:
+        victim.boot()
+
+
+def await_following(world: StandbyWorld) -> None:
+    """Wait until the standby has executed something. Raises Violation."""
     if not world.run(LIMIT_NS, lambda: world.standby.is_alive and world.standby.executed_position > 0):
         raise Violation(f"the standby does not follow: {world.describe()}")
+
+
+def lose_primary(world: StandbyWorld, random: Random) -> None:
+    """Kill all members for good, and the standby, whose log must be a beginning of theirs."""
     world.run(random.randrange(PAUSE_NS_MAX))
     for node in (*world.nodes, world.standby):
         if node.is_alive:
